@@ -1,0 +1,299 @@
+"""`RobustKMeans`: k-means that knows that some rows are outliers, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from robust_kmeans.clustering import finish, solve
+from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
+from robust_kmeans.seeding.registry import Init, resolve_init
+from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.rows import Model, distances_to, predicted_d2, predicted_labels
+from robust_kmeans.trimming import run_and_cut
+from robust_kmeans.validation import (
+    ROW_OPTIONS,
+    RandomState,
+    as_dtype,
+    check_clusters,
+    check_count,
+    check_stopping,
+    clear_errors,
+    open_array,
+    outlier_budget,
+)
+
+
+class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """k-means that leaves out the farthest rows, by default 5 % of them, as outliers.
+
+    Finds k centres that minimise the sum of squared distances over all rows but the z
+    farthest, and says which rows those are.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_outliers : int or float, default=0.05
+        How many rows are outliers (int), or which share of them (float in [0, 1)).
+    init : str, array, callable or seeding, default="robust-k-means++"
+        Where to start: "robust-k-means++", "k-means++", "tkm++", "rkm++" or "random"; an
+        array of shape (n_clusters, n_features); a callable (X, n_clusters, random_state)
+        that returns one; or a configured seeding such as ``MixtureSeeding(delta=0.2)``.
+    eta : float, optional
+        The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default).
+    n_local_trials : int, optional
+        Candidates per step of "robust-k-means++" and "k-means++" (2 + ⌊ln k⌋ by default).
+    n_init : int, default=1
+        Runs from different seeds, of which the one with the least trimmed cost is kept.
+    max_iter : int, default=300
+        Most iterations of a run (a few more, if a cluster is left without an inlier).
+    tol : float, default=1e-4
+        A run ends when the centres' squared movement is at most `tol` times the inliers'
+        mean squared deviation per feature.
+    n_threads : int, optional
+        By default the cores that this process may use.  It never changes the result.
+    callback : callable, optional
+        Called with a `Progress` after each seeding and each iteration; what it returns is
+        ignored, and what it raises ends the fit.
+    verbose : int, default=0
+        1 logs each run, 2 each iteration, to the logger ``robust_kmeans`` (standard error
+        where logging is not set up).
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    labels_ : ndarray of shape (n_samples,), int32
+        The cluster of each row; −1 for outliers.
+    nearest_labels_ : ndarray of shape (n_samples,), int32
+        The nearest centre of each row, outliers too.
+    inertia_ : float
+        Sum of squared distances over the inliers (the trimmed cost).
+    outlier_indices_ : ndarray of shape (n_outliers_,)
+        The outliers' rows, in ascending order.
+    outlier_scores_ : ndarray of shape (n_samples,)
+        Squared distance of each row to its nearest centre.
+    outlier_threshold_ : float
+        The score above which `predict` calls a row an outlier: the middle between the
+        largest score kept and the smallest flagged; infinity where none is flagged.
+    n_outliers_ : int or float
+        How many rows were trimmed; with `sample_weight`, how much weight.
+    n_iter_ : int
+        How often the best run moved its centres.
+    inertia_history_ : ndarray
+        The trimmed cost of the seeds, and after each iteration of the best run.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where X had column names.
+
+    Notes
+    -----
+    All figures come from one last assignment and cut on the returned centres.  Ties at the
+    cut go to the lowest row index, and rows at distance 0 are never outliers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robust_kmeans import RobustKMeans
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0], [900, 900]])
+    >>> model = RobustKMeans(n_clusters=2, n_outliers=1, random_state=0).fit(X)
+    >>> model.outlier_indices_
+    array([6])
+    >>> model.predict([[1, 1], [9, 3], [5000, 0]]) == [*model.labels_[[0, 3]], -1]
+    array([ True,  True,  True])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_outliers: int | float = 0.05,
+        init: Init = "robust-k-means++",
+        eta: float | None = None,
+        n_local_trials: int | None = None,
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        n_threads: int | None = None,
+        callback: Callback | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_outliers = n_outliers
+        self.init = init
+        self.eta = eta
+        self.n_local_trials = n_local_trials
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_threads = n_threads
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: None = None,  # noqa: ARG002 - scikit-learn's convention
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Find the centres and the outliers of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32 and float64 are used as they are, anything else becomes float64; a float
+            array in C order is not copied.
+        y : None
+            Not used; scikit-learn's convention.
+        sample_weight : array-like of shape (n_samples,), optional
+            An int `n_outliers` is then in units of weight, a share is of the total weight;
+            the row at the boundary counts with what is left of its weight, as an inlier.
+
+        Returns
+        -------
+        self
+        """
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, sample_weight)
+        except BaseException:
+            # scikit-learn's checks have already noted the new columns: all or nothing.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        self._check_parameters()
+        rows = self._rows(X, reset=True)
+        seeding = resolve_init(self.init, rows, eta=self.eta, n_local_trials=self.n_local_trials)
+        with (
+            verbose_logging(self.verbose),
+            self._open(rows, sample_weight=sample_weight) as data,
+        ):
+            z = outlier_budget(data, self.n_outliers)
+            check_clusters(data, self.n_clusters, z)
+            LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
+            run = solve(
+                data,
+                self.n_clusters,
+                z,
+                seeding,
+                n_init=self.n_init,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                random=check_random_state(self.random_state),
+                callback=self._report,
+            )
+            result = finish(data, run, z)
+            self._outlier_share = z / data.total_weight
+        self.cluster_centers_ = result.cluster_centers
+        self.labels_ = result.labels
+        self.nearest_labels_ = result.nearest_labels
+        self.inertia_ = result.inertia
+        self.outlier_indices_ = result.outlier_indices
+        self.outlier_scores_ = result.outlier_scores
+        self.outlier_threshold_ = result.outlier_threshold
+        self.n_outliers_ = result.n_outliers
+        self.n_iter_ = result.n_iter
+        self.inertia_history_ = result.inertia_history
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int32]:
+        """The cluster of each row; −1 where its score exceeds `outlier_threshold_`.
+
+        Each row is judged by itself, so flags do not depend on the batch.  On the training
+        data this gives `labels_`, but for rows tied at the cut.
+        """
+        with self._open_new(X) as data:
+            model = Model(self.cluster_centers_, self.outlier_threshold_)
+            labels: NDArray[np.int32] = data.collect(predicted_labels, None, model)
+        return labels
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Euclidean distance of each row to each centre, of shape (n_samples, n_clusters)."""
+        with self._open_new(X) as data:
+            distances: NDArray[np.floating] = data.collect(
+                distances_to, None, self.cluster_centers_
+            )
+        return distances
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.floating]:
+        """How normal each row is: minus its squared distance to the nearest centre."""
+        with self._open_new(X) as data:
+            d2: NDArray[np.floating] = data.collect(predicted_d2, None, self.cluster_centers_)
+        return -d2
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """`outlier_threshold_` minus the squared distance: negative for outliers."""
+        scores = self.score_samples(X)
+        return np.float64(self.outlier_threshold_) + scores
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,  # noqa: ARG002 - scikit-learn's convention
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Minus the trimmed cost of `X` at the share of outliers of the fit.
+
+        The one method that cuts per batch: otherwise a model that flags everything would
+        win a search over parameters.
+        """
+        with self._open_new(X, sample_weight=sample_weight) as data:
+            z = outlier_budget(data, self._outlier_share)
+            return -run_and_cut(data, ASSIGN, None, self.cluster_centers_, z)[1].cost
+
+    def _check_parameters(self) -> None:
+        check_count("n_clusters", self.n_clusters)
+        check_count("n_init", self.n_init)
+        check_count("verbose", self.verbose, least=0)
+        check_stopping(self.max_iter, self.tol)
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback={self.callback!r} must be callable with one argument.")
+        given = not isinstance(self.init, str) and not callable(self.init)
+        if given and not hasattr(self.init, "seed") and self.n_init > 1:
+            raise ValueError(
+                f"n_init={self.n_init} runs from one array of centres would all be equal; "
+                f"use n_init=1."
+            )
+
+    def _report(self, progress: Progress) -> None:
+        log_progress(progress)
+        if self.callback is not None:
+            self.callback(progress)
+
+    def _open(self, rows: NDArray[np.floating], **options: Any) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        return open_array(rows, n_threads=self.n_threads, feature_names=names, **options)
+
+    def _open_new(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Rows of new data in the dtype of the centres, whose kernels decided the threshold."""
+        check_is_fitted(self)
+        rows = as_dtype(self._rows(X, reset=False), self.cluster_centers_.dtype)
+        return self._open(rows, sample_weight=sample_weight, centers=self.cluster_centers_)
+
+    def _rows(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
+        with clear_errors(X):
+            rows: NDArray[np.floating] = validate_data(self, X, reset=reset, **ROW_OPTIONS)
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.cluster_centers_.shape[0])

@@ -1,0 +1,103 @@
+"""What every execution offers to the driver loops, and the plan of chunks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
+from robust_kmeans.sweeps.sampling import take_rows
+
+# Values of X per chunk: 2 MiB of float32, 4 MiB of float64.  A pass over one chunk's D² then
+# takes about as long as handing out a hundred chunks.
+CHUNK_VALUES = 2**19
+# Bounds for very wide and very narrow rows: a chunk's steps must outweigh their scheduling,
+# and narrow data must still be split among the threads.
+CHUNK_ROWS = (1024, 2**16)
+
+States = Any
+"""A handle for the states of all chunks; only its execution looks inside."""
+
+
+def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
+    """Row numbers at which chunks begin, and the end: from the shape alone.
+
+    Never from the number of threads, so that sums are made in the same order, and results
+    are equal bit for bit, however many there are.
+
+    >>> plan_chunks(100_000, 10)
+    array([     0,  50000, 100000])
+    """
+    rows = int(np.clip(CHUNK_VALUES // max(1, n_features), *CHUNK_ROWS))
+    n_chunks = max(1, -(-n_rows // rows))
+    return np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
+
+
+class Execution(ABC):
+    """Rows in chunks, and the means to run sweeps over them.
+
+    Attributes
+    ----------
+    n_features : int
+    dtype : numpy.dtype
+        float32 or float64.
+    bounds : ndarray of shape (n_chunks + 1,)
+        The plan: chunk i holds rows bounds[i] to bounds[i + 1].
+    weighted : bool
+        Whether rows have weights; otherwise each weighs 1.
+    total_weight : float
+    n_weighty_rows : int
+        How many rows weigh more than 0.
+    """
+
+    n_features: int
+    dtype: np.dtype[Any]
+    bounds: NDArray[np.int64]
+    weighted: bool
+    total_weight: float
+    n_weighty_rows: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all chunks."""
+        return int(self.bounds[-1])
+
+    @abstractmethod
+    def map(
+        self, step: Step[Summary], states: States, shared: Any
+    ) -> tuple[States, Sequence[Summary]]:
+        """Run `step` on every chunk; the new states, and the summaries in chunk order."""
+
+    @abstractmethod
+    def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
+        """Run `step` on one chunk for its summary; no state changes."""
+
+    @abstractmethod
+    def collect(self, step: Step[NDArray[Any]], states: States, shared: Any) -> NDArray[Any]:
+        """Run a step whose result has one entry per row, and join the results."""
+
+    def run(
+        self, sweep: Sweep[Summary, Merged], states: States, shared: Any = None
+    ) -> tuple[States, Merged]:
+        """One sweep: the new states and the merged summary."""
+        states, parts = self.map(sweep.step, states, shared)
+        return states, sweep.merge(parts)
+
+    def summarise(
+        self, sweep: Sweep[Summary, Merged], states: States, shared: Any = None
+    ) -> Merged:
+        """One sweep that leaves the states as they are: its merged summary."""
+        return self.run(sweep, states, shared)[1]
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+        """The rows with these global indices, in this order."""
+        points = np.empty((len(rows), self.n_features), self.dtype)
+        chunks = np.searchsorted(self.bounds, rows, side="right") - 1
+        for chunk in np.unique(chunks):
+            here = chunks == chunk
+            points[here] = self.at(int(chunk), take_rows, None, rows[here] - self.bounds[chunk])
+        return points

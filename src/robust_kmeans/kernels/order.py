@@ -1,0 +1,104 @@
+"""Counting and finding rows by the size of their D², without sorting.
+
+A non-negative float sorts like its bit pattern read as an integer, its *key*.  Key ranges
+can be split evenly whatever the data's scale, and histograms over them merge by addition.
+The sign bit is masked: −0.0 counts as 0.0.
+
+Weights are float64, or empty when every row weighs 1; counts of rows stay exact up to 2⁵³.
+Each kernel is one pass over D², none over the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels.jit import jit
+
+BLOCK = 256
+
+
+def keys_of(d2: NDArray[np.floating]) -> NDArray[np.signedinteger]:
+    """The bit patterns of `d2` as signed integers of the same width (a view)."""
+    return d2.view(np.int32 if d2.dtype == np.float32 else np.int64)
+
+
+@jit
+def histogram(keys, weights, low, shift, counts, mass):
+    """Rows and weight per bin of 2^shift keys from `low` on.
+
+    IN   keys (m,), weights (m,) or (0,), low, shift
+    OUT  counts (B + 2,), mass (B + 2,): bin 0 holds what lies below `low`, the last what
+         lies beyond the B bins; `mass` is filled only where there are weights
+    """
+    magnitude = np.iinfo(keys.dtype).max
+    last = counts.shape[0] - 1
+    weighted = weights.shape[0] > 0
+    for i in range(keys.shape[0]):
+        bin_ = (((keys[i] & magnitude) - low) >> shift) + 1
+        bin_ = min(max(bin_, 0), last)
+        counts[bin_] += 1
+        if weighted:
+            mass[bin_] += weights[i]
+
+
+@jit
+def within(d2, least, most, out):
+    """Positions of the rows with least ≤ D² ≤ most; returns how many.
+
+    Rows are looked at in blocks: counting a block's hits is vectorised, and almost all
+    blocks have none.
+
+    IN   d2 (m,); least, most: of the dtype of d2
+    OUT  out (capacity,): positions in ascending order, as many as fit
+    """
+    found = 0
+    for start in range(0, d2.shape[0], BLOCK):
+        block = d2[start : start + BLOCK]
+        hits = 0
+        for i in range(block.shape[0]):
+            hits += 1 if block[i] >= least and block[i] <= most else 0
+        if hits > 0:
+            for i in range(block.shape[0]):
+                if block[i] >= least and block[i] <= most:
+                    if found < out.shape[0]:
+                        out[found] = start + i
+                    found += 1
+    return found
+
+
+@jit
+def mass_at(d2, weights, value):
+    """Weight of the rows with D² = value.
+
+    IN   d2 (m,), weights (m,) or (0,), value
+    """
+    weighted = weights.shape[0] > 0
+    total = 0.0
+    for i in range(d2.shape[0]):
+        if d2[i] == value:
+            total += weights[i] if weighted else 1.0
+    return total
+
+
+@jit
+def locate_at(d2, weights, value, target):
+    """The row, among those with D² = value, at which the running weight exceeds `target`.
+
+    Returns its position and the weight before it; the last such row (−1 for none) where
+    rounding leaves the running weight at or below the target.
+
+    IN   d2 (m,), weights (m,) or (0,), value, target
+    """
+    weighted = weights.shape[0] > 0
+    before = 0.0
+    found = -1
+    found_before = 0.0
+    for i in range(d2.shape[0]):
+        if d2[i] == value:
+            found = i
+            found_before = before
+            before += weights[i] if weighted else 1.0
+            if before > target:
+                break
+    return found, found_before

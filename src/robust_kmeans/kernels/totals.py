@@ -1,0 +1,129 @@
+"""Sums over rows, accumulated in float64 whatever the dtype of the data.
+
+Weights are float64, or empty when every row weighs 1.  `clipped_mass`, `locate_mass` and
+`cost_below` are one pass over D²; `accumulate` and `periodic_ranges` read the rows once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robust_kmeans.kernels.jit import jit
+
+
+@jit
+def clipped_mass(d2, weights, flat, slope, clip):
+    """Sum of w·(flat + slope·min(D², clip)), the sampling weight of all rows.
+
+    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip
+    """
+    total = 0.0
+    if weights.shape[0] > 0:
+        for i in range(d2.shape[0]):
+            total += weights[i] * (flat + slope * np.float64(min(d2[i], clip)))
+    else:
+        for i in range(d2.shape[0]):
+            total += flat + slope * np.float64(min(d2[i], clip))
+    return total
+
+
+@jit
+def locate_mass(d2, weights, flat, slope, clip, target):
+    """The row at which the running sampling weight exceeds `target`.
+
+    Rows of weight 0 are never returned; where rounding leaves the running weight at or
+    below the target, the last row of positive weight is.
+
+    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, target
+    """
+    weighted = weights.shape[0] > 0
+    running = 0.0
+    found = -1
+    for i in range(d2.shape[0]):
+        mass = flat + slope * np.float64(min(d2[i], clip))
+        if weighted:
+            mass *= weights[i]
+        if mass > 0.0:
+            found = i
+            running += mass
+            if running > target:
+                break
+    return found
+
+
+@jit
+def cost_below(d2, weights, value):
+    """Sum of w·D² over the rows with D² strictly below `value`.
+
+    IN   d2 (m,), weights (m,) or (0,), value
+    """
+    total = 0.0
+    if weights.shape[0] > 0:
+        for i in range(d2.shape[0]):
+            total += weights[i] * np.float64(d2[i]) if d2[i] < value else 0.0
+    else:
+        for i in range(d2.shape[0]):
+            total += np.float64(d2[i]) if d2[i] < value else 0.0
+    return total
+
+
+@jit
+def kept_weights(d2, weights, start, value, boundary_row, boundary_trimmed, out):
+    """What each row weighs after the cut: 0 for an outlier, less for the boundary row.
+
+    IN   d2 (m,), weights (m,) or (0,); start: global index of the first row; the cut
+    OUT  out (m,)
+    """
+    weighted = weights.shape[0] > 0
+    for i in range(d2.shape[0]):
+        weight = weights[i] if weighted else 1.0
+        if d2[i] > value or (d2[i] == value and start + i < boundary_row):
+            weight = 0.0
+        elif start + i == boundary_row:
+            weight -= boundary_trimmed
+        out[i] = weight
+
+
+@jit
+def accumulate(rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, sums, mass):
+    """Per cluster, the weighted sum of the rows that the cut keeps, and their weight.
+
+    IN   rows (m, d), labels (m,), d2 (m,), weights (m,) or (0,); start: global index of
+         the first row; the cut
+    OUT  sums (k, d) and mass (k,), float64, added to
+    """
+    n_rows, n_features = rows.shape
+    weighted = weights.shape[0] > 0
+    for i in range(n_rows):
+        if d2[i] > value or (d2[i] == value and start + i < boundary_row):
+            continue
+        weight = weights[i] if weighted else 1.0
+        if start + i == boundary_row:
+            weight -= boundary_trimmed
+        label = labels[i]
+        mass[label] += weight
+        for f in range(n_features):
+            sums[label, f] += weight * np.float64(rows[i, f])
+
+
+@jit
+def periodic_ranges(values, low, high):
+    """Smallest and largest of the values p, p + P, p + 2P, … for each p below the period P.
+
+    Returns 0.0, or NaN where any value is not finite.  A period of several whole rows gives
+    the vector units something to work on even when a row is short.
+
+    IN     values (n,)
+    INOUT  low (P,), high (P,)
+    """
+    # 0·x is 0 for a finite x and NaN for NaN and both infinities.  (x − x would not do: in a
+    # sum that may be reordered it cancels.)
+    check = values.dtype.type(0)
+    for start in range(0, values.shape[0], low.shape[0]):
+        block = values[start : start + low.shape[0]]
+        for p in range(block.shape[0]):
+            value = block[p]
+            check += value * values.dtype.type(0)
+            low[p] = min(low[p], value)
+            high[p] = max(high[p], value)
+    return check

@@ -1,0 +1,112 @@
+"""Trimmed Lloyd (k-means--): assign, cut the z farthest rows, move centres to the rest's means.
+
+Chawla & Gionis, *k-means--: a unified approach to clustering and outlier detection*, SDM
+2013; the trimmed k-means of Cuesta-Albertos, Gordaliza & Matrán, Annals of Statistics 1997.
+Each of the three parts can only lower the trimmed cost ρ, so it never rises.
+
+Cost per iteration: two readings of X (assignment, means) and usually one pass over D².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.sweeps.cut import Cut
+from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.means import (
+    FARTHEST_KEPT,
+    UPDATE,
+    ClusterShared,
+    ClusterTotals,
+    FarthestShared,
+)
+from robust_kmeans.trimming import run_and_cut
+
+
+@dataclass(frozen=True)
+class LloydRun:
+    """Where a run ended; states and cut belong to exactly these centres.
+
+    `history` holds ρ of the initial centres and after each iteration.
+    """
+
+    centers: NDArray[np.floating]
+    states: States
+    cut: Cut
+    history: tuple[float, ...]
+
+    @property
+    def n_iter(self) -> int:
+        """How often the centres were moved."""
+        return len(self.history) - 1
+
+    @property
+    def inertia(self) -> float:
+        """The trimmed cost ρ of the centres."""
+        return self.cut.cost
+
+
+def trimmed_lloyd(
+    data: Execution,
+    centers: NDArray[np.floating],
+    n_outliers: float,
+    *,
+    max_iter: int,
+    tol: float,
+    report: Callable[[int, float], object],
+) -> LloydRun:
+    """Iterate from `centers` until they rest.
+
+    Stops when the next move would be small: the squared movement of all centres together is
+    at most `tol` times the mean squared deviation of an inlier per feature, ρ/((n − z)·d).
+    (scikit-learn compares with the variance of X, which outliers inflate.)  Unchanged labels
+    and cut give the same means, hence no movement, and end the run for any `tol`.  `report`
+    is told each iteration's number and ρ, 0 for the initial centres.
+    """
+    states, cut = run_and_cut(data, ASSIGN, None, centers, n_outliers)
+    history = [cut.cost]
+    report(0, cut.cost)
+    # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
+    while len(history) <= max_iter + len(centers):
+        totals = data.summarise(UPDATE, states, ClusterShared(cut, len(centers)))
+        if len(history) > max_iter and totals.mass.all():
+            break
+        moved = _means_or_farthest_inliers(data, states, cut, totals, centers)
+        movement = np.sum((moved.astype(np.float64) - centers) ** 2, axis=1)
+        mended = movement[totals.mass == 0].any()
+        limit = tol * cut.cost / (totals.mass.sum() * data.n_features)
+        if movement.sum() <= limit and not mended:
+            break
+        centers = moved
+        states, cut = run_and_cut(data, ASSIGN, None, centers, n_outliers, last=cut)
+        history.append(cut.cost)
+        report(len(history) - 1, cut.cost)
+    return LloydRun(centers, states, cut, tuple(history))
+
+
+def _means_or_farthest_inliers(
+    data: Execution,
+    states: States,
+    cut: Cut,
+    totals: ClusterTotals,
+    centers: NDArray[np.floating],
+) -> NDArray[np.floating]:
+    """The clusters' means; a cluster without inliers moves to a row that still costs most.
+
+    Never to an outlier: the row is the farthest of those that the cut keeps.  Where no
+    inlier has a distance left, the centre stays, as there is nothing to gain.
+    """
+    moved = centers.copy()
+    filled = totals.mass > 0
+    moved[filled] = totals.sums[filled] / totals.mass[filled, np.newaxis]
+    empty = np.flatnonzero(~filled)
+    if empty.size:
+        far = data.summarise(FARTHEST_KEPT, states, FarthestShared(cut, len(empty)))
+        useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
+        moved[empty[: len(useful)]] = useful
+    return moved

@@ -1,0 +1,73 @@
+"""How a running fit tells what it does: a callback, and the logger ``robust_kmeans``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+LOGGER = logging.getLogger("robust_kmeans")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    stage : {"seeding", "lloyd"}
+        What has just been done: the seeds of a run, or one iteration.
+    run, n_runs : int
+        Which of `n_init` runs, from 1.
+    step, n_steps : int
+        Which iteration of at most how many; 0 of `max_iter` for seeding.
+    inertia : float
+        The trimmed cost of the current centres.
+    """
+
+    stage: str
+    run: int
+    n_runs: int
+    step: int
+    n_steps: int
+    inertia: float
+
+
+Callback = Callable[[Progress], object]
+
+
+def log_progress(progress: Progress) -> None:
+    """Log each run's start at level INFO and each iteration at level DEBUG."""
+    LOGGER.log(
+        logging.INFO if progress.stage == "seeding" else logging.DEBUG,
+        "run %d/%d, %s %d: trimmed inertia %.6g",
+        progress.run,
+        progress.n_runs,
+        progress.stage,
+        progress.step,
+        progress.inertia,
+    )
+
+
+@contextmanager
+def verbose_logging(verbose: int) -> Iterator[None]:
+    """Let `verbose` be seen: 1 shows INFO, 2 shows DEBUG, while this lasts.
+
+    Where the application has set up logging, its handlers are used; otherwise messages go
+    to standard error.
+    """
+    if not verbose:
+        yield
+        return
+    handler = None if LOGGER.hasHandlers() else logging.StreamHandler()
+    level = LOGGER.level
+    LOGGER.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    if handler is not None:
+        LOGGER.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        if handler is not None:
+            LOGGER.removeHandler(handler)

@@ -1,0 +1,98 @@
+"""What all seedings share: drawing rows, and trying candidates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.sweeps.distances import START
+from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
+
+EQUAL_CHANCES = Weighting(flat=1.0, slope=0.0, clip=0.0)
+"""Every row has a chance in proportion to its weight, whatever its D²."""
+
+
+class Seeds(NamedTuple):
+    """Centres (k, d), and the rows of X that they are (k,)."""
+
+    centers: NDArray[np.floating]
+    indices: NDArray[np.int64]
+
+
+class Seeding(Protocol):
+    """A configured seeding method: anything with this `seed`."""
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """Choose `n_clusters` rows as centres."""
+
+
+def clipped(threshold: float) -> Weighting:
+    """Chances ∝ w·min(D², threshold)."""
+    return Weighting(flat=0.0, slope=1.0, clip=threshold)
+
+
+def draw(
+    data: Execution, states: States, weighting: Weighting, uniforms: NDArray[np.float64]
+) -> list[Row]:
+    """One row per uniform number in [0, 1), by inversion; none where all weights are 0.
+
+    The row is the one at which the running weight, in row order, exceeds the uniform
+    number's share of the total.  So it does not depend on the plan of chunks, and a row of
+    weight 2 is drawn just as two equal rows would be.
+
+    Cost: one pass over D² for any number of draws, and for each a pass over one chunk's.
+    """
+    masses = np.array(data.summarise(MASS, states, weighting))
+    until = np.cumsum(masses)
+    if not until[-1] > 0:
+        return []
+    last = int(np.flatnonzero(masses)[-1])
+    rows = []
+    for uniform in uniforms:
+        target = uniform * until[-1]
+        chunk = min(int(np.searchsorted(until, target, side="right")), last)
+        before = until[chunk - 1] if chunk else 0.0
+        rows.append(data.at(chunk, draw_row, states, Target(weighting, float(target - before))))
+    return rows
+
+
+def first_row(data: Execution, random: np.random.RandomState) -> tuple[States, Row]:
+    """The states before any centre is chosen, and a row drawn uniformly (by weight)."""
+    states, _ = data.run(START, None)
+    (row,) = draw(data, states, EQUAL_CHANCES, random.uniform(size=1))
+    return states, row
+
+
+def n_trials(n_local_trials: int | None, n_clusters: int) -> int:
+    """How many candidates a greedy step tries: 2 + ⌊ln k⌋ by default, as scikit-learn does."""
+    return 2 + int(math.log(n_clusters)) if n_local_trials is None else n_local_trials
+
+
+def as_seeds(rows: Sequence[Row], n_clusters: int) -> Seeds:
+    """The chosen rows; repeated, with a warning, where fewer than k make sense."""
+    if len(rows) < n_clusters:
+        warnings.warn(
+            f"{len(rows)} of {n_clusters} centres already leave no cost: fewer distinct rows "
+            f"than n_clusters are left once the outliers are trimmed. The other centres "
+            f"repeat them; lower n_clusters.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    chosen = [rows[i % len(rows)] for i in range(n_clusters)]
+    return Seeds(
+        np.array([row.point for row in chosen]),
+        np.array([row.index for row in chosen], dtype=np.int64),
+    )

@@ -1,0 +1,103 @@
+"""``k-means++``: the first centre uniform, each next one with chance ∝ D².
+
+Arthur & Vassilvitskii, *k-means++: the advantages of careful seeding*, SODA 2007.  Greedy
+as in scikit-learn: several candidates are drawn per step, and the one that leaves the
+least cost is kept.  Outliers have the largest D², so this seeding runs after them; it is
+here as the baseline and as a part of other methods.
+
+Cost: one reading of X per step for all candidates of the step, and a pass over D².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from robust_kmeans.execution.base import Execution
+from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row, n_trials
+from robust_kmeans.sweeps.distances import (
+    ADD_CENTER,
+    KEEP_TRIAL,
+    TRY_CENTERS_WITH_COSTS,
+    Centers,
+)
+from robust_kmeans.validation import RandomState, check_clusters, check_trials, open_rows
+
+
+@dataclass(frozen=True)
+class KMeansPlusPlus:
+    """k-means++ with `n_local_trials` candidates per step (None: 2 + ⌊ln k⌋)."""
+
+    n_local_trials: int | None = None
+
+    def __post_init__(self) -> None:
+        check_trials(self.n_local_trials)
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,  # noqa: ARG002 - every seeding is called alike
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """Choose `n_clusters` rows as centres."""
+        trials = n_trials(self.n_local_trials, n_clusters)
+        states, row = first_row(data, random)
+        states, _ = data.run(ADD_CENTER, states, Centers(row.point[np.newaxis]))
+        rows = [row]
+        while len(rows) < n_clusters:
+            candidates = draw(data, states, clipped(np.inf), random.uniform(size=trials))
+            if not candidates:
+                break
+            points = np.array([candidate.point for candidate in candidates])
+            tried, costs = data.run(TRY_CENTERS_WITH_COSTS, states, Centers(points))
+            best = int(np.argmin(costs))
+            states, _ = data.run(KEEP_TRIAL, tried, best)
+            rows.append(candidates[best])
+        return as_seeds(rows, n_clusters)
+
+
+def kmeans_plusplus(
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_local_trials: int | None = None,
+    random_state: RandomState = None,
+    n_threads: int | None = None,
+) -> Seeds:
+    """Choose centres with k-means++, without regard to outliers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_clusters : int
+    sample_weight : array-like of shape (n_samples,), optional
+    n_local_trials : int, optional
+        Candidates per step, of which the best is kept; 2 + ⌊ln k⌋ by default.
+    random_state : int, RandomState or None
+    n_threads : int, optional
+        By default the cores that this process may use.  It never changes the result.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_clusters, n_features)
+    indices : ndarray of shape (n_clusters,)
+        The rows of X that the centres are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robust_kmeans import kmeans_plusplus
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> centers, indices = kmeans_plusplus(X, 2, random_state=0)
+    >>> sorted(centers[:, 0])
+    [np.float64(1.0), np.float64(10.0)]
+    """
+    seeding = KMeansPlusPlus(n_local_trials)
+    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
+        check_clusters(data, n_clusters)
+        return seeding.seed(data, n_clusters, 0, check_random_state(random_state))

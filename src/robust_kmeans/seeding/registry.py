@@ -1,0 +1,117 @@
+"""Seedings by name, and what `init=` may be: a name, an array, a callable or a seeding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robust_kmeans.execution.base import Execution
+from robust_kmeans.seeding.drawing import Seeding, Seeds
+from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
+from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding
+from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
+from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus
+from robust_kmeans.seeding.uniform import RandomSeeding
+from robust_kmeans.validation import as_centers, check_reach
+
+SEEDINGS: dict[str, Callable[..., Seeding]] = {
+    "random": RandomSeeding,
+    "k-means++": KMeansPlusPlus,
+    "robust-k-means++": RobustKMeansPlusPlus,
+    "tkm++": TKMeansPlusPlus,
+    "rkm++": MixtureSeeding,
+}
+
+Init = str | ArrayLike | Callable[..., ArrayLike] | Seeding
+
+
+def seeding_by_name(name: str, **options: float | None) -> Seeding:
+    """A seeding configured with those options that are not None; others must not be given."""
+    if name not in SEEDINGS:
+        raise ValueError(
+            f"{name!r} is not a seeding; expected one of {_names()}, or a seeding object."
+        )
+    seeding = cast(Any, SEEDINGS[name])
+    known = {field.name for field in fields(seeding)}
+    given = {option: value for option, value in options.items() if value is not None}
+    for option, value in given.items():
+        if option not in known:
+            raise ValueError(
+                f"{option}={value!r} does not apply to {name!r}; it applies to "
+                f"{_names_with(option)}. Leave it at None."
+            )
+    return cast(Seeding, seeding(**given))
+
+
+def resolve_init(
+    init: Init,
+    rows: NDArray[np.floating],
+    *,
+    eta: float | None,
+    n_local_trials: int | None,
+) -> Seeding:
+    """The seeding that `init` means for these rows."""
+    if isinstance(init, str):
+        if init not in SEEDINGS:
+            raise ValueError(
+                f"init={init!r} is not a seeding; expected one of {_names()}, an array of "
+                f"centres, a callable or a seeding object."
+            )
+        return seeding_by_name(init, eta=eta, n_local_trials=n_local_trials)
+    for option, value in (("eta", eta), ("n_local_trials", n_local_trials)):
+        if value is not None:
+            raise ValueError(
+                f"{option}={value!r} applies to an init given by name; set it on the seeding "
+                f"object, or leave it at None."
+            )
+    if isinstance(init, type):
+        raise TypeError(f"init={init.__name__} is a class; pass an object, {init.__name__}(…).")
+    if hasattr(init, "seed"):
+        return cast(Seeding, init)
+    if callable(init):
+        return _Callable(init, rows)
+    return _Given(init)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Centres that the user has chosen."""
+
+    centers: Any
+
+    def seed(
+        self, data: Execution, n_clusters: int, _n_outliers: float, _random: np.random.RandomState
+    ) -> Seeds:
+        centers = as_centers(self.centers, n_clusters, data.n_features, data.dtype, "init")
+        check_reach(data, centers, "init")
+        return Seeds(centers, np.full(n_clusters, -1))
+
+
+@dataclass(frozen=True)
+class _Callable:
+    """A function of (X, n_clusters, random_state=…), as scikit-learn's KMeans takes."""
+
+    function: Callable[..., ArrayLike]
+    rows: NDArray[np.floating]
+
+    def seed(
+        self, data: Execution, n_clusters: int, _n_outliers: float, random: np.random.RandomState
+    ) -> Seeds:
+        name = "what the callable init returned"
+        chosen = self.function(self.rows, n_clusters, random_state=random)
+        centers = as_centers(chosen, n_clusters, data.n_features, data.dtype, name)
+        check_reach(data, centers, name)
+        return Seeds(centers, np.full(n_clusters, -1))
+
+
+def _names() -> str:
+    return ", ".join(map(repr, SEEDINGS))
+
+
+def _names_with(option: str) -> str:
+    names = [n for n, s in SEEDINGS.items() if option in {f.name for f in fields(cast(Any, s))}]
+    return " and ".join(map(repr, names))

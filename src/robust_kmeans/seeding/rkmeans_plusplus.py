@@ -1,0 +1,138 @@
+"""``rkm++``: many candidates from a mixture of uniform and D² chances, reduced to k.
+
+Deshpande, Kacham & Pratap, *Robust k-means++*, UAI 2020.  The uniform part reaches every
+large cluster however far the outliers are; the D² part reaches small far ones; the price is
+1/δ times as many candidates.  As in the authors' experiments, one uniform candidate is
+followed by k − 1 rounds of 1/δ candidates, each round drawn with the D² of the rounds before
+it, and weighted k-means++ on the candidates is run 60 times.
+
+Cost: one reading of X per round against its 1/δ candidates, and two passes over D².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.seeding.drawing import EQUAL_CHANCES, Seeds, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.reduction import reduce_to_k
+from robust_kmeans.sweeps.base import add_numbers
+from robust_kmeans.sweeps.distances import ASSIGN_NEW, NewCenters
+from robust_kmeans.sweeps.sampling import MASS, Row, Weighting
+from robust_kmeans.validation import (
+    RandomState,
+    check_clusters,
+    check_count,
+    check_share,
+    open_rows,
+    outlier_budget,
+)
+
+
+@dataclass(frozen=True)
+class MixtureSeeding:
+    """Chances α·uniform + (1 − α)·D²/ΣD², rounds of 1/`delta` candidates, then a reduction."""
+
+    alpha: float = 0.5
+    delta: float = 0.1
+    n_restarts: int = 60
+
+    def __post_init__(self) -> None:
+        check_share("alpha", self.alpha)
+        check_share("delta", self.delta, zero_allowed=False)
+        check_count("n_restarts", self.n_restarts)
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """Choose `n_clusters` rows as centres."""
+        states, rows = self.draw_candidates(data, n_clusters, random)
+        candidates = as_seeds(rows, len(rows))
+        return reduce_to_k(
+            data, states, candidates, n_clusters, n_outliers, self.n_restarts, random
+        )
+
+    def draw_candidates(
+        self, data: Execution, n_clusters: int, random: np.random.RandomState
+    ) -> tuple[States, list[Row]]:
+        """About k/δ rows, and the states that assign all rows to them."""
+        per_round = max(1, round(1 / self.delta))
+        states, row = first_row(data, random)
+        states, _ = data.run(ASSIGN_NEW, states, NewCenters(row.point[np.newaxis], 0))
+        rows = [row]
+        for _ in range(n_clusters - 1):
+            drawn = draw(data, states, self._mixture(data, states), random.uniform(size=per_round))
+            points = np.array([row.point for row in drawn])
+            states, _ = data.run(ASSIGN_NEW, states, NewCenters(points, len(rows)))
+            rows += drawn
+        return states, rows
+
+    def _mixture(self, data: Execution, states: States) -> Weighting:
+        weight = data.total_weight
+        cost = add_numbers(data.summarise(MASS, states, clipped(np.inf)))
+        if cost == 0:
+            return EQUAL_CHANCES
+        return Weighting(flat=self.alpha / weight, slope=(1 - self.alpha) / cost, clip=np.inf)
+
+
+def rkmeans_plusplus(
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    n_outliers: int | float,
+    alpha: float = 0.5,
+    delta: float = 0.1,
+    n_restarts: int = 60,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
+    n_threads: int | None = None,
+) -> Seeds:
+    """Choose centres from about k/δ candidates drawn with chances α·uniform + (1 − α)·D²/ΣD².
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_clusters : int
+    n_outliers : int or float
+        How many rows are outliers (int), or which share of them (float in [0, 1)): they are
+        dropped before the candidates are weighted.
+    alpha : float in [0, 1], default=0.5
+        The part of uniform chances in the mixture.
+    delta : float in (0, 1], default=0.1
+        One over the number of candidates per round.
+    n_restarts : int, default=60
+        Runs of weighted k-means++ on the candidates, of which the cheapest is kept.
+    sample_weight : array-like of shape (n_samples,), optional
+        An int `n_outliers` is then in units of weight, a share is of the total weight.
+    random_state : int, RandomState or None
+    n_threads : int, optional
+        By default the cores that this process may use.  It never changes the result.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_clusters, n_features)
+    indices : ndarray of shape (n_clusters,)
+        The rows of X that the centres are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robust_kmeans import rkmeans_plusplus
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> centers, indices = rkmeans_plusplus(X, 2, n_outliers=1, random_state=0)
+    >>> sorted(centers[:, 0])
+    [np.float64(1.0), np.float64(10.0)]
+    """
+    seeding = MixtureSeeding(alpha, delta, n_restarts)
+    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
+        z = outlier_budget(data, n_outliers)
+        check_clusters(data, n_clusters, z)
+        return seeding.seed(data, n_clusters, z, check_random_state(random_state))

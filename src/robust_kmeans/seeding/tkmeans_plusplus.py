@@ -1,0 +1,122 @@
+"""``tkm++``: chances ∝ min(D², η·G/z), with G a fixed guess of the optimal trimmed cost.
+
+Bhaskara, Vadgama & Xu, *Greedy sampling for approximate clustering in the presence of
+outliers*, NeurIPS 2019.  The threshold does not change while centres are added.  Without a
+guess G is the trimmed cost of one run of k-means++, as in the experiments of Deshpande &
+Pratap.
+
+Cost per step: one reading of X and about two passes over D²; the guess doubles the
+readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from robust_kmeans.execution.base import Execution
+from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
+from robust_kmeans.sweeps.distances import ADD_CENTER, ASSIGN
+from robust_kmeans.trimming import run_and_cut
+from robust_kmeans.validation import (
+    RandomState,
+    check_clusters,
+    check_positive,
+    open_rows,
+    outlier_budget,
+)
+
+
+@dataclass(frozen=True)
+class TKMeansPlusPlus:
+    """Thresholded k-means++ with factor `eta` and `opt_guess` (None: from k-means++)."""
+
+    eta: float = 0.5
+    opt_guess: float | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("eta", self.eta)
+        if self.opt_guess is not None:
+            check_positive("opt_guess", self.opt_guess)
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """Choose `n_clusters` rows as centres."""
+        guess = self.opt_guess
+        if guess is None and n_outliers:
+            guessed = KMeansPlusPlus(n_local_trials=1).seed(data, n_clusters, 0, random)
+            guess = run_and_cut(data, ASSIGN, None, guessed.centers, n_outliers)[1].cost
+            if guess == 0:
+                return guessed
+        tau = self.eta * guess / n_outliers if guess and n_outliers else np.inf
+        states, row = first_row(data, random)
+        states, cut = run_and_cut(data, ADD_CENTER, states, row.point[np.newaxis], n_outliers)
+        rows = [row]
+        # Where no cost is left, only rows that will be trimmed could still be drawn.
+        while len(rows) < n_clusters and cut.cost > 0:
+            (row,) = draw(data, states, clipped(tau), random.uniform(size=1))
+            states, cut = run_and_cut(
+                data, ADD_CENTER, states, row.point[np.newaxis], n_outliers, last=cut
+            )
+            rows.append(row)
+        return as_seeds(rows, n_clusters)
+
+
+def tkmeans_plusplus(
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    n_outliers: int | float,
+    eta: float = 0.5,
+    opt_guess: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
+    n_threads: int | None = None,
+) -> Seeds:
+    """Choose centres with chances ∝ min(D², η·G/z), where G is a fixed guess of the optimum.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_clusters : int
+    n_outliers : int or float
+        How many rows are outliers (int), or which share of them (float in [0, 1)).
+    eta : float, default=0.5
+        The factor of the threshold (β in the papers).
+    opt_guess : float, optional
+        A guess of the optimal trimmed cost; by default that of one run of k-means++.
+    sample_weight : array-like of shape (n_samples,), optional
+        An int `n_outliers` is then in units of weight, a share is of the total weight.
+    random_state : int, RandomState or None
+    n_threads : int, optional
+        By default the cores that this process may use.  It never changes the result.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_clusters, n_features)
+    indices : ndarray of shape (n_clusters,)
+        The rows of X that the centres are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robust_kmeans import tkmeans_plusplus
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0], [900, 900]])
+    >>> centers, indices = tkmeans_plusplus(X, 2, n_outliers=1, opt_guess=16, random_state=0)
+    >>> centers.shape
+    (2, 2)
+    """
+    seeding = TKMeansPlusPlus(eta, opt_guess)
+    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
+        z = outlier_budget(data, n_outliers)
+        check_clusters(data, n_clusters, z)
+        return seeding.seed(data, n_clusters, z, check_random_state(random_state))

@@ -1,0 +1,83 @@
+"""What a sweep is: a pure step on each chunk, and a merge of the small summaries.
+
+    step(chunk, state, shared) → (state, summary)        anywhere, in any order
+    merge([summary, …])        → summary                 on the driver, in chunk order
+
+A chunk is a run of consecutive rows.  Its state is what the algorithm remembers per row;
+it is a value: a step returns a new one and never changes the one it got, and it can be
+rebuilt from the rows and the centres.  `shared` is what the driver tells every chunk.
+Summaries travel, so their size must not depend on the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Summary = TypeVar("Summary")
+Merged = TypeVar("Merged")
+Step = Callable[[Any, Any, Any], tuple[Any, Summary]]
+
+NO_WEIGHTS: NDArray[np.float64] = np.empty(0)
+NO_LABELS: NDArray[np.int32] = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows, their weights (empty when each weighs 1) and where they start."""
+
+    rows: NDArray[np.floating]
+    weights: NDArray[np.float64]
+    start: int
+
+    def __post_init__(self) -> None:
+        # Read-only, always: nobody's data is changed by mistake, and Numba, to which a
+        # read-only array is another type, compiles each kernel for one of the two only.
+        for name in ("rows", "weights"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Chunk, (self.rows, self.weights, self.start)
+
+
+class RowState(NamedTuple):
+    """D² of each row to its nearest centre, and that centre's label (empty if not kept)."""
+
+    d2: NDArray[np.floating]
+    labels: NDArray[np.int32] = NO_LABELS
+
+
+@dataclass(frozen=True)
+class Sweep(Generic[Summary, Merged]):
+    """One reading of all rows (or of their state): a step and the merge of its summaries."""
+
+    step: Step[Summary]
+    merge: Callable[[Sequence[Summary]], Merged]
+
+
+def in_chunk_order(parts: Sequence[Summary]) -> Sequence[Summary]:
+    """The merge that keeps one small summary per chunk."""
+    return parts
+
+
+def nothing(parts: Sequence[None]) -> None:
+    """The merge of sweeps that only change the state."""
+
+
+def add_numbers(parts: Sequence[float]) -> float:
+    """The merge of numbers that add up, in chunk order."""
+    return float(sum(parts))
+
+
+def add_arrays(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The merge of arrays that add up, in chunk order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -1,0 +1,62 @@
+"""The cut as a value, and the one rule by which it splits rows into inliers and outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels import totals
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Which rows are outliers: D² > value, or D² = value in a row before `row`.
+
+    `value` is the largest D² that is kept (infinity where nothing is trimmed).  Row `row`
+    itself loses `trimmed` of its weight and stays an inlier.  `weight` is the weight that is
+    trimmed in all, and `cost` the trimmed cost ρ: what the rest costs.
+    """
+
+    value: float
+    row: int
+    trimmed: float
+    weight: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """The rows beyond a cut: how many, and the least D² among them (infinity for none)."""
+
+    count: int
+    least_d2: float
+
+
+def kept_weights(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.float64]:
+    """What each row of a chunk weighs after the cut."""
+    kept = np.empty(len(state.d2))
+    totals.kept_weights(state.d2, chunk.weights, chunk.start, cut.value, cut.row, cut.trimmed, kept)
+    return kept
+
+
+def flagged_rows(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.bool_]:
+    """Which rows of a chunk are outliers (the rule of `Cut`, as a mask)."""
+    index = np.arange(chunk.start, chunk.start + len(state.d2))
+    tied: NDArray[np.bool_] = (state.d2 == cut.value) & (index < cut.row)
+    return (state.d2 > cut.value) | tied
+
+
+def _flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, Flagged]:
+    beyond = state.d2[flagged_rows(chunk, state, cut)]
+    return state, Flagged(len(beyond), float(beyond.min(initial=np.inf)))
+
+
+def _add_flagged(parts: Sequence[Flagged]) -> Flagged:
+    return Flagged(sum(part.count for part in parts), min(part.least_d2 for part in parts))
+
+
+FLAGGED = Sweep(_flagged, _add_flagged)

@@ -1,0 +1,117 @@
+"""Sweeps that measure rows against centres: each one is one reading of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels import distances, totals
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays, nothing
+from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, histogram
+
+Floats = NDArray[np.floating]
+Look = Histogram | None
+
+
+class Trials(NamedTuple):
+    """Per candidate centre, the D² that all rows would have with it (L, m)."""
+
+    d2: Floats
+
+
+class Centers(NamedTuple):
+    """Centres to measure, and the key range to make a histogram of D² over on the way."""
+
+    centers: Floats
+    keys: KeyRange | None = None
+
+
+class NewCenters(NamedTuple):
+    """Centres that join those already there; the first of them gets `first_label`."""
+
+    centers: Floats
+    first_label: int
+
+
+def _start(chunk: Chunk, _state: None, _shared: None) -> tuple[RowState, None]:
+    return RowState(np.full(len(chunk.rows), np.inf, chunk.rows.dtype)), None
+
+
+def _add_center(chunk: Chunk, state: RowState, shared: Centers) -> tuple[RowState, Look]:
+    d2 = _trial_distances(chunk, state, shared.centers)[0]
+    return RowState(d2), _look(chunk, d2, shared.keys)
+
+
+def _try_centers(chunk: Chunk, state: RowState, shared: Centers) -> tuple[Trials, tuple[Look, ...]]:
+    trials = _trial_distances(chunk, state, shared.centers)
+    return Trials(trials), tuple(_look(chunk, d2, shared.keys) for d2 in trials)
+
+
+def _try_centers_with_costs(
+    chunk: Chunk, state: RowState, shared: Centers
+) -> tuple[Trials, NDArray[np.float64]]:
+    trials = _trial_distances(chunk, state, shared.centers)
+    costs = [totals.cost_below(d2, chunk.weights, np.inf) for d2 in trials]
+    return Trials(trials), np.array(costs)
+
+
+def _look_at_trial(_chunk: Chunk, state: Trials, which: int) -> tuple[RowState, None]:
+    return RowState(state.d2[which]), None
+
+
+def _keep_trial(_chunk: Chunk, state: Trials, which: int) -> tuple[RowState, None]:
+    # A copy, so that the rejected candidates' distances are freed.
+    return RowState(state.d2[which].copy()), None
+
+
+def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Look]:
+    state = assigned(chunk, shared.centers)
+    return state, _look(chunk, state.d2, shared.keys)
+
+
+def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
+    d2 = state.d2.copy()
+    labels = state.labels.copy() if state.labels.size else np.zeros(len(d2), np.int32)
+    distances.assign(chunk.rows, new.centers, new.first_label, d2, labels)
+    return RowState(d2, labels), None
+
+
+def assigned(chunk: Chunk, centers: Floats) -> RowState:
+    """D² and label of each row of a chunk for these centres."""
+    d2 = np.full(len(chunk.rows), np.inf, chunk.rows.dtype)
+    labels = np.zeros(len(chunk.rows), np.int32)
+    distances.assign(chunk.rows, centers, 0, d2, labels)
+    return RowState(d2, labels)
+
+
+def _trial_distances(chunk: Chunk, state: RowState, centers: Floats) -> Floats:
+    out = np.empty((len(centers), len(chunk.rows)), chunk.rows.dtype)
+    distances.closer(chunk.rows, centers, state.d2, out)
+    return out
+
+
+def _look(chunk: Chunk, d2: Floats, keys: KeyRange | None) -> Look:
+    # While D² is still in the cache: a sweep of its own would cost more than this.
+    return None if keys is None else histogram(chunk, d2, keys)
+
+
+def _add_looks(parts: Sequence[Look]) -> Look:
+    made = [part for part in parts if part is not None]
+    return add_histograms(made) if made else None
+
+
+def _add_looks_per_trial(parts: Sequence[tuple[Look, ...]]) -> list[Look]:
+    return [_add_looks(looks) for looks in zip(*parts, strict=True)]
+
+
+START = Sweep(_start, nothing)
+ADD_CENTER = Sweep(_add_center, _add_looks)
+TRY_CENTERS = Sweep(_try_centers, _add_looks_per_trial)
+TRY_CENTERS_WITH_COSTS = Sweep(_try_centers_with_costs, add_arrays)
+LOOK_AT_TRIAL = Sweep(_look_at_trial, nothing)
+KEEP_TRIAL = Sweep(_keep_trial, nothing)
+ASSIGN = Sweep(_assign, _add_looks)
+ASSIGN_NEW = Sweep(_assign_new, nothing)

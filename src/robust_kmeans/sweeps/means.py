@@ -1,0 +1,94 @@
+"""Sweeps of trimmed Lloyd once the cut is known: means and farthest inliers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels import totals
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.cut import Cut, kept_weights
+
+
+class ClusterShared(NamedTuple):
+    """The cut, and the number of clusters to total."""
+
+    cut: Cut
+    n_clusters: int
+
+
+@dataclass(frozen=True)
+class ClusterTotals:
+    """Per cluster, the weighted sum of its kept rows and their weight."""
+
+    sums: NDArray[np.float64]
+    mass: NDArray[np.float64]
+
+
+class FarthestShared(NamedTuple):
+    """How many of the farthest inliers are asked for."""
+
+    cut: Cut
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class FarRows:
+    """Rows in the order (−D², index)."""
+
+    d2: NDArray[np.floating]
+    indices: NDArray[np.int64]
+    points: NDArray[np.floating]
+
+
+def _update(chunk: Chunk, state: RowState, shared: ClusterShared) -> tuple[RowState, ClusterTotals]:
+    sums = np.zeros((shared.n_clusters, chunk.rows.shape[1]))
+    mass = np.zeros(shared.n_clusters)
+    cut = shared.cut
+    totals.accumulate(
+        chunk.rows, state.labels, state.d2, chunk.weights, chunk.start,
+        cut.value, cut.row, cut.trimmed, sums, mass,
+    )  # fmt: skip
+    return state, ClusterTotals(sums, mass)
+
+
+def _add_totals(parts: Sequence[ClusterTotals]) -> ClusterTotals:
+    sums, mass = parts[0].sums, parts[0].mass
+    for part in parts[1:]:
+        sums = sums + part.sums
+        mass = mass + part.mass
+    return ClusterTotals(sums, mass)
+
+
+def _cluster_mass(
+    chunk: Chunk, state: RowState, shared: ClusterShared
+) -> tuple[RowState, NDArray[np.float64]]:
+    kept = kept_weights(chunk, state, shared.cut)
+    mass = np.zeros(shared.n_clusters)
+    np.add.at(mass, state.labels, kept)
+    return state, mass
+
+
+def _farthest_kept(
+    chunk: Chunk, state: RowState, shared: FarthestShared
+) -> tuple[RowState, FarRows]:
+    kept = np.flatnonzero(kept_weights(chunk, state, shared.cut) > 0)
+    far = kept[np.argsort(-state.d2[kept], kind="stable")[: shared.n_rows]]
+    return state, FarRows(state.d2[far], chunk.start + far, chunk.rows[far])
+
+
+def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
+    d2 = np.concatenate([part.d2 for part in parts])
+    indices = np.concatenate([part.indices for part in parts])
+    points = np.concatenate([part.points for part in parts])
+    first = np.lexsort((indices, -d2))
+    return FarRows(d2[first], indices[first], points[first])
+
+
+UPDATE = Sweep(_update, _add_totals)
+CLUSTER_MASS = Sweep(_cluster_mass, add_arrays)
+FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of)

@@ -1,0 +1,126 @@
+"""Sweeps that find the cut: each one is a pass over D², none reads the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels import order, totals
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_numbers, in_chunk_order
+
+N_BINS = 2048
+
+
+class KeyRange(NamedTuple):
+    """Keys (bit patterns of D²) from `low` up to, not including, `high`."""
+
+    low: int
+    high: int
+
+    @property
+    def shift(self) -> int:
+        """Bins hold 2^shift keys: the least shift with which N_BINS bins cover the range."""
+        return max(0, (self.high - self.low - 1).bit_length() - (N_BINS - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Rows and weight below the range, per bin, and above it (N_BINS + 2 entries each)."""
+
+    counts: NDArray[np.int64]
+    mass: NDArray[Any]
+
+
+class Asked(NamedTuple):
+    """Rows with least ≤ D² ≤ most, at most so many."""
+
+    least: float
+    most: float
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows in a range of D²: their D², weights and indices; and w·D² summed below the range."""
+
+    cost_below: float
+    d2: NDArray[np.floating]
+    weights: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+
+class Ties(NamedTuple):
+    """Where among the rows with D² = value, in row order, the weight exceeds `target`."""
+
+    value: float
+    target: float
+
+
+class Boundary(NamedTuple):
+    """A global row index, and the weight of equal rows before it in its chunk."""
+
+    row: int
+    before: float
+
+
+def histogram(chunk: Chunk, d2: NDArray[np.floating], keys: KeyRange) -> Histogram:
+    """The histogram of one chunk's D²."""
+    counts = np.zeros(N_BINS + 2, np.int64)
+    mass = np.zeros(N_BINS + 2) if chunk.weights.size else counts
+    order.histogram(order.keys_of(d2), chunk.weights, keys.low, keys.shift, counts, mass)
+    return Histogram(counts, mass)
+
+
+def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram]:
+    return state, histogram(chunk, state.d2, keys)
+
+
+def add_histograms(parts: Sequence[Histogram]) -> Histogram:
+    """The merge of histograms over the same keys."""
+    counts, mass = parts[0].counts.copy(), parts[0].mass.copy()
+    for part in parts[1:]:
+        counts += part.counts
+        mass += part.mass
+    return Histogram(counts, mass)
+
+
+def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState, Found]:
+    value = state.d2.dtype.type
+    out = np.empty(min(asked.capacity, len(state.d2)), np.int64)
+    found = out[: order.within(state.d2, value(asked.least), value(asked.most), out)]
+    weights = chunk.weights[found] if chunk.weights.size else np.ones(len(found))
+    cost = totals.cost_below(state.d2, chunk.weights, asked.least)
+    return state, Found(cost, state.d2[found], weights, chunk.start + found)
+
+
+def _join_found(parts: Sequence[Found]) -> Found:
+    return Found(
+        add_numbers([part.cost_below for part in parts]),
+        np.concatenate([part.d2 for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+    )
+
+
+def _mass_at(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, float]:
+    return state, order.mass_at(state.d2, chunk.weights, value)
+
+
+def find_tie(chunk: Chunk, state: RowState, ties: Ties) -> tuple[RowState, Boundary]:
+    """A step for the one chunk in which the cut falls among equal rows."""
+    row, before = order.locate_at(state.d2, chunk.weights, ties.value, ties.target)
+    return state, Boundary(chunk.start + row, before)
+
+
+def _cost_below(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, float]:
+    return state, totals.cost_below(state.d2, chunk.weights, value)
+
+
+HISTOGRAM = Sweep(_histogram, add_histograms)
+ROWS_WITHIN = Sweep(_rows_within, _join_found)
+MASS_AT = Sweep(_mass_at, in_chunk_order)
+COST_BELOW = Sweep(_cost_below, add_numbers)

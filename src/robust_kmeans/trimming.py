@@ -1,0 +1,190 @@
+"""The exact cut: which z rows are farthest, found from summaries that merge.
+
+The objective of this library is the trimmed cost ρ, the sum of the n − z smallest D².
+It needs the (z+1)-th largest D², and, where rows are tied there, which of them go: those
+with the lowest row index.  No distances are gathered and nothing is sorted.  A histogram
+over the bit patterns of D² finds the bin in which the cut falls; the search narrows to
+that bin until it holds few enough rows to look at, or only one value.
+
+Cost: passes over D², none over the rows.  Sweeps that measure distances make the first
+histogram on the way, near the last cut; then one pass, which also adds up ρ, is usually
+enough.  Without a last cut it is one or two more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.kernels.order import keys_of
+from robust_kmeans.sweeps.base import Sweep
+from robust_kmeans.sweeps.cut import Cut
+from robust_kmeans.sweeps.distances import Centers
+from robust_kmeans.sweeps.order import (
+    COST_BELOW,
+    HISTOGRAM,
+    MASS_AT,
+    N_BINS,
+    ROWS_WITHIN,
+    Asked,
+    Histogram,
+    KeyRange,
+    Ties,
+    find_tie,
+)
+
+# So many rows are looked at one by one; it bounds the largest summary that travels.
+FEW_ROWS = 1024
+
+# Weights such as 0.1 add up to their total only within rounding.
+_ROUNDING = 1e-12
+
+
+def run_and_cut(
+    data: Execution,
+    sweep: Sweep[Any, Histogram | None],
+    states: States,
+    centers: NDArray[np.floating],
+    n_outliers: float,
+    last: Cut | None = None,
+) -> tuple[States, Cut]:
+    """Measure rows against centres with `sweep` (ASSIGN, ADD_CENTER), then cut.
+
+    The sweep makes the first histogram on the way, near the `last` cut of similar states.
+    """
+    keys = where_to_look(data.dtype, last) if n_outliers else None
+    states, histogram = data.run(sweep, states, Centers(centers, keys))
+    return states, find_cut(data, states, n_outliers, keys, histogram)
+
+
+def find_cut(
+    data: Execution,
+    states: States,
+    n_outliers: float,
+    keys: KeyRange | None = None,
+    histogram: Histogram | None = None,
+) -> Cut:
+    """The cut that trims `n_outliers` units of weight, the farthest rows first.
+
+    Rows go in the order (−D², row index).  The row in which the budget runs out loses only
+    what is left of it.  Rows at distance 0 are never trimmed, even where the budget allows.
+
+    Parameters
+    ----------
+    data, states
+        Any execution, and states that hold D².
+    n_outliers : float
+        The weight to trim, less than the total; with unit weights, the number of rows.
+    keys, histogram : optional
+        Where to look first, and what was found there, if a sweep has already looked.  They
+        change the number of passes and the rounding of ρ, never which rows are cut.
+    """
+    if not n_outliers:
+        cost = data.summarise(COST_BELOW, states, np.inf)
+        return Cut(value=np.inf, row=0, trimmed=0.0, weight=0, cost=cost)
+    keys = where_to_look(data.dtype) if keys is None else keys
+    while True:
+        if histogram is None:
+            histogram = data.summarise(HISTOGRAM, states, keys)
+        keys, above, n_rows = _bin_of_the_cut(histogram, keys, n_outliers, data.dtype)
+        if keys == (0, 1):
+            # The rest are at distance 0: they cost nothing and are never trimmed.
+            return Cut(value=0.0, row=0, trimmed=0.0, weight=above, cost=0.0)
+        if n_rows <= FEW_ROWS:
+            return _cut_among_few(data, states, keys, above, n_outliers)
+        if keys.high - keys.low == 1:
+            value = _value(keys.low, data.dtype)
+            return _cut_among_equals(data, states, value, above, n_outliers)
+        histogram = None
+
+
+def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
+    """The key range for a first histogram: near the last cut, else everywhere."""
+    everywhere = KeyRange(0, _key(np.inf, dtype) + 1)
+    if last is None or not 0 < last.value < np.inf:
+        return everywhere
+    # D² shrinks as centres are added and moves little between Lloyd iterations: two
+    # octaves down and one up leave bins of 0.1 % each.
+    octave = 1 << np.finfo(dtype).nmant
+    key = _key(last.value, dtype)
+    return KeyRange(max(0, key - 2 * octave), min(key + octave, everywhere.high))
+
+
+def _bin_of_the_cut(
+    histogram: Histogram, keys: KeyRange, n_outliers: float, dtype: np.dtype[Any]
+) -> tuple[KeyRange, float, int]:
+    """The bin in which the budget runs out, the weight above it, and its rows."""
+    from_top = np.cumsum(histogram.mass[::-1])
+    filled = np.flatnonzero(histogram.counts[::-1])
+    past = filled[from_top[filled] > n_outliers * (1 + _ROUNDING)]
+    # Rounding may leave all the weight within the budget: then the lowest bin has the cut.
+    position = int(past[0]) if past.size else int(filled[-1])
+    above = float(from_top[position - 1]) if position else 0.0
+    bin_ = N_BINS + 1 - position
+    width = 1 << keys.shift
+    if bin_ == 0:
+        found = KeyRange(0, keys.low)
+    elif bin_ == N_BINS + 1:
+        found = KeyRange(keys.low + N_BINS * width, _key(np.inf, dtype) + 1)
+    else:
+        low = keys.low + (bin_ - 1) * width
+        found = KeyRange(low, low + width)
+    return found, above, int(histogram.counts[bin_])
+
+
+def _cut_among_few(
+    data: Execution, states: States, keys: KeyRange, above: float, n_outliers: float
+) -> Cut:
+    least, most = _value(keys.low, data.dtype), _value(keys.high - 1, data.dtype)
+    found = data.summarise(ROWS_WITHIN, states, Asked(least, most, FEW_ROWS))
+    order = np.lexsort((found.rows, -found.d2))
+    d2, weights = found.d2[order].astype(np.float64), found.weights[order]
+    until = above + np.cumsum(weights)
+    past = np.flatnonzero(until > n_outliers * (1 + _ROUNDING))
+    boundary = int(past[0]) if past.size else len(d2) - 1
+    if d2[boundary] == 0:
+        return Cut(0.0, 0, 0.0, weight=above + float(weights[d2 > 0].sum()), cost=0.0)
+    trimmed = float(
+        np.clip(n_outliers - (until[boundary] - weights[boundary]), 0, weights[boundary])
+    )
+    kept = weights[boundary:].copy()
+    kept[0] -= trimmed
+    return Cut(
+        value=float(d2[boundary]),
+        row=int(found.rows[order[boundary]]),
+        trimmed=trimmed,
+        weight=n_outliers,
+        cost=found.cost_below + float(kept @ d2[boundary:]),
+    )
+
+
+def _cut_among_equals(
+    data: Execution, states: States, value: float, above: float, n_outliers: float
+) -> Cut:
+    masses = np.array(data.summarise(MASS_AT, states, value))
+    budget = n_outliers * (1 + _ROUNDING) - above
+    until = np.cumsum(masses)
+    filled = np.flatnonzero(masses)
+    past = filled[until[filled] > budget]
+    chunk = int(past[0]) if past.size else int(filled[-1])
+    before = float(until[chunk] - masses[chunk])
+    tie = data.at(chunk, find_tie, states, Ties(value, budget - before))
+    kept = float(until[-1]) - (n_outliers - above)
+    return Cut(
+        value=value,
+        row=tie.row,
+        trimmed=max(0.0, n_outliers - above - before - tie.before),
+        weight=n_outliers,
+        cost=data.summarise(COST_BELOW, states, value) + kept * value,
+    )
+
+
+def _key(value: float, dtype: np.dtype[Any]) -> int:
+    return int(keys_of(np.array([value], dtype))[0])
+
+
+def _value(key: int, dtype: np.dtype[Any]) -> float:
+    return float(np.array([key], keys_of(np.empty(0, dtype)).dtype).view(dtype)[0])

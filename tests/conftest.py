@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from robust_kmeans.execution.memory import InMemory
+from tests.pickling import Pickling, worker_process
+
+# Compiling a kernel takes longer than any deadline; the fixture `open_data` keeps nothing
+# between examples; and the same examples every time make a failure one that can be repeated.
+settings.register_profile(
+    "robust-kmeans",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("robust-kmeans")
+
+
+@pytest.fixture(scope="session")
+def worker():
+    """The other process of the pickling execution, started on first use."""
+    with worker_process() as pool:
+        yield pool
+
+
+@pytest.fixture(params=["threads", "pickling"])
+def open_data(request):
+    """Open rows for sweeps, on each execution: `open_data(rows, weights=None, n_chunks=…)`."""
+    worker = request.getfixturevalue("worker") if request.param == "pickling" else None
+
+    def open_rows(rows, weights=None, n_chunks=3, n_threads=2):
+        bounds = np.linspace(0, len(rows), min(n_chunks, len(rows)) + 1).astype(np.int64)
+        if worker is None:
+            return InMemory(rows, weights, n_threads, bounds)
+        return Pickling(worker, rows, weights, bounds)
+
+    return open_rows

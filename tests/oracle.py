@@ -1,0 +1,120 @@
+"""The algorithms once more, slow and obvious: plain NumPy, float64, written from the papers.
+
+Where the library and this file differ, the library is wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def squared_distances(X, centers):
+    """Of shape (n, k), as sums of squared differences."""
+    X, centers = np.asarray(X, np.float64), np.asarray(centers, np.float64)
+    return ((X[:, None, :] - centers[None, :, :]) ** 2).sum(axis=2)
+
+
+def kept_weights(d2, z, weights=None):
+    """What each row weighs once z units of weight are trimmed, farthest rows first.
+
+    Rows go in the order (−D², row index), and rows at distance 0 are never trimmed.
+    """
+    d2 = np.asarray(d2, np.float64)
+    kept = np.ones(len(d2)) if weights is None else np.array(weights, np.float64)
+    budget = z
+    for i in sorted(range(len(d2)), key=lambda i: (-d2[i], i)):
+        if d2[i] == 0:
+            break
+        taken = min(kept[i], budget)
+        # Weights such as 0.1 do not add up exactly: a rest of rounding is no weight.
+        budget = 0 if budget - taken < 1e-12 * z else budget - taken
+        kept[i] = 0 if kept[i] - taken < 1e-12 * z else kept[i] - taken
+        if budget == 0:
+            break
+    return kept
+
+
+def outliers(d2, z, weights=None):
+    """Rows of which nothing is kept; a row that weighed nothing goes with its neighbours."""
+    kept = kept_weights(d2, z, weights)
+    if not z:
+        return np.zeros(len(kept), bool)
+    inside = kept > 0
+    if not inside.any():
+        return np.asarray(d2) > 0
+    value = np.asarray(d2)[inside].max()
+    boundary = np.flatnonzero(inside & (d2 == value))[0]
+    tied = (d2 == value) & (np.arange(len(d2)) < boundary) & (value > 0)
+    return (d2 > value) | tied
+
+
+def trimmed_cost(d2, z, weights=None):
+    return float(np.sum(kept_weights(d2, z, weights) * np.asarray(d2, np.float64)))
+
+
+def inverse_draw(chances, uniform):
+    """The first row at which the running chance exceeds the uniform number's share."""
+    running = np.cumsum(chances)
+    return int(np.flatnonzero(running > uniform * running[-1])[0])
+
+
+def robust_threshold(d2, z, eta, weights=None, before=np.inf):
+    return min(before, eta * trimmed_cost(d2, z, weights) / z) if z else np.inf
+
+
+def robust_kmeans_plusplus(X, k, z, eta, n_trials, random, weights=None):
+    """Row numbers; fewer than k where no cost is left."""
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    rows = [inverse_draw(w, random.uniform(size=1)[0])]
+    d2, tau = squared_distances(X, X[rows]).min(axis=1), np.inf
+    while len(rows) < k and trimmed_cost(d2, z, weights) > 0:
+        tau = robust_threshold(d2, z, eta, weights, before=tau)
+        chances = w * np.minimum(d2, tau)
+        candidates = [inverse_draw(chances, u) for u in random.uniform(size=n_trials)]
+        trials = [np.minimum(d2, squared_distances(X, X[[c]])[:, 0]) for c in candidates]
+        costs = [trimmed_cost(trial, z, weights) for trial in trials]
+        best = int(np.argmin(costs))
+        rows.append(candidates[best])
+        d2 = trials[best]
+    return rows
+
+
+def kmeans_plusplus(X, k, n_trials, random, weights=None):
+    return robust_kmeans_plusplus(X, k, 0, 1.0, n_trials, random, weights)
+
+
+def tkmeans_plusplus(X, k, z, eta, guess, random, weights=None):
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    rows = [inverse_draw(w, random.uniform(size=1)[0])]
+    d2 = squared_distances(X, X[rows]).min(axis=1)
+    while len(rows) < k and trimmed_cost(d2, z, weights) > 0:
+        chances = w * np.minimum(d2, eta * guess / z)
+        rows.append(inverse_draw(chances, random.uniform(size=1)[0]))
+        d2 = squared_distances(X, X[rows]).min(axis=1)
+    return rows
+
+
+def mixture_candidates(X, k, alpha, per_round, random, weights=None):
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    rows = [inverse_draw(w, random.uniform(size=1)[0])]
+    for _ in range(k - 1):
+        d2 = squared_distances(X, X[rows]).min(axis=1)
+        chances = w * (alpha / w.sum() + (1 - alpha) * d2 / (w @ d2))
+        rows += [inverse_draw(chances, u) for u in random.uniform(size=per_round)]
+    return rows
+
+
+def lloyd_iteration(X, centers, z, weights=None):
+    """Assign, cut, means; an empty cluster moves to the farthest row that is kept."""
+    distances = squared_distances(X, centers)
+    labels, d2 = distances.argmin(axis=1), distances.min(axis=1)
+    kept = kept_weights(d2, z, weights)
+    moved = np.array(centers, np.float64)
+    far = [i for i in sorted(range(len(X)), key=lambda i: (-d2[i], i)) if kept[i] > 0 and d2[i] > 0]
+    for j in range(len(centers)):
+        mine = kept * (labels == j)
+        if mine.sum() > 0:
+            moved[j] = mine @ np.asarray(X, np.float64) / mine.sum()
+        elif far:
+            moved[j] = X[far.pop(0)]
+    return moved

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robust_kmeans.kernels import distances, totals
+from tests import oracle
+from tests.strategies import DTYPES
+
+# Around the tile, the block of a matrix product, and the width from which one is used.
+SHAPES = [
+    (1, 1, 1),
+    (5, 2, 3),
+    (distances.TILE, 3, 4),
+    (distances.TILE + 1, 9, 20),
+    (300, distances.SHORTLIST_FEATURES - 1, 7),
+    (300, distances.SHORTLIST_FEATURES, 7),
+    (distances.SHORTLIST_ROWS + 3, 70, 30),
+]
+
+
+def data(shape, dtype, offset=0.0):
+    n_rows, n_features, n_centers = shape
+    random = np.random.RandomState(n_rows)
+    X = (random.standard_normal((n_rows, n_features)) + offset).astype(dtype)
+    centers = (random.standard_normal((n_centers, n_features)) + offset).astype(dtype)
+    return X, centers
+
+
+def assigned(X, centers):
+    d2, labels = np.full(len(X), np.inf, X.dtype), np.zeros(len(X), np.int32)
+    distances.assign(X, centers, 0, d2, labels)
+    return d2, labels
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_assign_equals_the_oracle(shape, dtype):
+    X, centers = data(shape, dtype)
+    d2, labels = assigned(X, centers)
+    expected = oracle.squared_distances(X, centers)
+    np.testing.assert_allclose(d2, expected.min(axis=1), rtol=20 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(labels, expected.argmin(axis=1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [3, 64])
+def test_assign_does_not_depend_on_neighbouring_rows(n_features, dtype):
+    X, centers = data((700, n_features, 11), dtype)
+    d2, labels = assigned(X, centers)
+    for i in (0, 17, 255, 256, 511, 699):
+        alone = assigned(X[i : i + 1].copy(), centers)
+        assert (alone[0][0], alone[1][0]) == (d2[i], labels[i])
+
+
+@pytest.mark.parametrize("n_features", [3, 64])
+def test_far_from_the_origin_distances_keep_their_digits(n_features):
+    # ‖x‖² − 2x·c + ‖c‖² would lose all of them: 1e4² · 64 has no float32 digit left for 1.
+    X, centers = data((600, n_features, 9), np.float32, offset=1e4)
+    expected = oracle.squared_distances(X, centers)
+    d2, labels = assigned(X, centers)
+    np.testing.assert_allclose(d2, expected.min(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(labels, expected.argmin(axis=1))
+
+
+@pytest.mark.parametrize("n_features", [3, 64])
+def test_far_rows_do_not_disturb_the_others(n_features):
+    X, centers = data((600, n_features, 9), np.float32)
+    alone = assigned(X, centers)
+    X[::7] *= 1e6
+    mixed = assigned(X, centers)
+    near = np.arange(600) % 7 != 0
+    np.testing.assert_array_equal(mixed[0][near], alone[0][near])
+    np.testing.assert_array_equal(mixed[1][near], alone[1][near])
+
+
+@pytest.mark.parametrize("n_features", [2, 64])
+def test_ties_between_centers_go_to_the_lowest_label(n_features):
+    X, centers = data((50, n_features, 4), np.float64)
+    repeated = np.concatenate([centers, centers])
+    np.testing.assert_array_equal(assigned(X, repeated)[1], assigned(X, centers)[1])
+
+
+@pytest.mark.parametrize("n_features", [2, 64])
+def test_assigning_in_parts_equals_assigning_at_once(n_features):
+    X, centers = data((300, n_features, 10), np.float64)
+    d2, labels = np.full(300, np.inf), np.zeros(300, np.int32)
+    distances.assign(X, centers[:4].copy(), 0, d2, labels)
+    distances.assign(X, centers[4:].copy(), 4, d2, labels)
+    whole = assigned(X, centers)
+    np.testing.assert_array_equal(d2, whole[0])
+    np.testing.assert_array_equal(labels, whole[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_closer_and_pairwise_equal_the_oracle(shape, dtype):
+    X, centers = data(shape, dtype)
+    expected = oracle.squared_distances(X, centers)
+    before = np.median(expected, axis=1).astype(dtype)
+    out = np.empty(expected.T.shape, dtype)
+    distances.closer(X, centers, before, out)
+    np.testing.assert_allclose(out, np.minimum(expected.T, before), rtol=20 * np.finfo(dtype).eps)
+    out = np.empty(expected.shape, dtype)
+    distances.pairwise(X, centers, out)
+    np.testing.assert_allclose(out, np.sqrt(expected), rtol=20 * np.finfo(dtype).eps)
+
+
+def test_a_row_is_at_distance_zero_from_itself():
+    X, _ = data((200, 9, 1), np.float32, offset=1e5)
+    out = np.empty((1, 200), np.float32)
+    distances.closer(X, X[:1].copy(), np.full(200, np.inf, np.float32), out)
+    assert out[0, 0] == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("position", [0, 100, 999])
+def test_values_that_are_not_finite_are_noticed(bad, position):
+    values = np.arange(1000, dtype=np.float32)
+    low, high = np.full(48, np.inf, np.float32), np.full(48, -np.inf, np.float32)
+    assert totals.periodic_ranges(values, low, high) == 0
+    values[position] = bad
+    assert np.isnan(totals.periodic_ranges(values, low, high))
+
+
+def test_a_row_without_weight_is_never_located():
+    d2, weights = np.array([0.0, 3.0, 1.0, 0.0]), np.array([1.0, 0.0, 2.0, 1.0])
+    for target in (0.0, 1.9, 2.0, 99.0):
+        assert totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, target) == 2
+    assert totals.locate_mass(np.zeros(4), weights, 0.0, 1.0, np.inf, 0.0) == -1

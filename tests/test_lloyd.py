@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from robust_kmeans import trimmed_kmeans
+from robust_kmeans.clustering import finish
+from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.lloyd import trimmed_lloyd
+from tests import oracle
+from tests.strategies import DTYPES, problems
+
+
+def run_lloyd(data, centers, z, max_iter=50, tol=0.0):
+    seen = []
+    run = trimmed_lloyd(
+        data, centers, z, max_iter=max_iter, tol=tol, report=lambda i, cost: seen.append((i, cost))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return run, finish(data, run, z), seen
+
+
+def blobs(dtype=np.float64, seed=0, n_outliers=30):
+    X, _, centers = make_contaminated_blobs(
+        300, n_clusters=6, n_outliers=n_outliers, cluster_std=4.0, random_state=seed, dtype=dtype
+    )
+    return X, centers + dtype(5), n_outliers
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+@given(data=st.data())
+@settings(max_examples=40)
+def test_one_iteration_equals_the_oracle(open_data, weighted, data):
+    X, k, z, weights, seed, n_chunks = data.draw(problems(weighted=weighted))
+    start = X[np.random.RandomState(seed).choice(len(X), k, replace=False)]
+    expected = oracle.lloyd_iteration(X, start, z, weights)
+    with open_data(X, weights, n_chunks) as rows:
+        run = trimmed_lloyd(rows, start, z, max_iter=1, tol=0.0, report=lambda *_: None)
+    if run.n_iter > 1:
+        return  # Clusters that were left empty were mended by further iterations.
+    np.testing.assert_allclose(run.centers, expected, rtol=1e-6, atol=1e-9)
+    before = oracle.squared_distances(X, start).min(axis=1)
+    assert run.history[0] == pytest.approx(oracle.trimmed_cost(before, z, weights))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+@given(data=st.data())
+@settings(max_examples=40)
+def test_every_figure_comes_from_one_last_assignment_and_cut(open_data, weighted, data):
+    X, k, z, weights, seed, n_chunks = data.draw(problems(weighted=weighted))
+    start = X[np.random.RandomState(seed).choice(len(X), k, replace=False)]
+    with open_data(X, weights, n_chunks) as rows:
+        _, result, _ = run_lloyd(rows, start, z, max_iter=3)
+    distances = oracle.squared_distances(X, result.cluster_centers)
+    eps = np.finfo(X.dtype).eps
+    scale = distances.max() + 1
+    np.testing.assert_allclose(
+        result.outlier_scores, distances.min(axis=1), rtol=50 * eps, atol=eps * scale * 1e-3
+    )
+    scores = result.outlier_scores.astype(np.float64)
+    nearest = distances[np.arange(len(X)), result.nearest_labels]
+    np.testing.assert_allclose(
+        nearest, distances.min(axis=1), rtol=50 * eps, atol=eps * scale * 1e-3
+    )
+    assert result.inertia == pytest.approx(oracle.trimmed_cost(scores, z, weights), rel=1e-6)
+    flagged = oracle.outliers(scores, z, weights)
+    np.testing.assert_array_equal(result.labels == -1, flagged)
+    np.testing.assert_array_equal(result.outlier_indices, np.flatnonzero(flagged))
+    np.testing.assert_array_equal(result.labels[~flagged], result.nearest_labels[~flagged])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data())
+@settings(max_examples=40)
+def test_trimmed_cost_never_rises(open_data, dtype, data):
+    X, k, z, weights, seed, n_chunks = data.draw(problems(weighted=data.draw(st.booleans())))
+    X = X.astype(dtype) + dtype(0.37) * np.random.RandomState(seed).uniform(size=X.shape).astype(
+        dtype
+    )
+    start = X[np.random.RandomState(seed).choice(len(X), k, replace=False)]
+    with open_data(X, weights, n_chunks) as rows:
+        run, _, seen = run_lloyd(rows, start, z)
+    history = np.array(run.history)
+    slack = 1e-6 if dtype == np.float32 else 1e-12
+    assert (history[1:] <= history[:-1] * (1 + slack) + 1e-30).all()
+    assert [cost for _, cost in seen] == list(run.history)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scaling_by_a_power_of_two_is_exact(open_data, dtype):
+    X, start, z = blobs(dtype)
+    factor = dtype(2.0**-12)
+    with open_data(X) as rows, open_data(X * factor) as scaled:
+        _, a, _ = run_lloyd(rows, start, z, tol=1e-4)
+        _, b, _ = run_lloyd(scaled, start * factor, z, tol=1e-4)
+    np.testing.assert_array_equal(a.cluster_centers * factor, b.cluster_centers)
+    np.testing.assert_array_equal(a.labels, b.labels)
+    assert a.inertia * float(factor) ** 2 == b.inertia
+    assert a.n_iter == b.n_iter
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 1e-3), (np.float64, 1e-9)])
+def test_translation_moves_the_centers_along(open_data, dtype, rtol):
+    X, start, z = blobs(dtype)
+    shift = np.array([300.0, -700.0], dtype)
+    with open_data(X) as rows, open_data(X + shift) as moved:
+        _, a, _ = run_lloyd(rows, start, z)
+        _, b, _ = run_lloyd(moved, start + shift, z)
+    np.testing.assert_allclose(b.cluster_centers - shift, a.cluster_centers, rtol=rtol, atol=rtol)
+    assert b.inertia == pytest.approx(a.inertia, rel=rtol)
+
+
+def test_row_order_changes_nothing(open_data):
+    X, start, z = blobs()
+    order = np.random.RandomState(1).permutation(len(X))
+    with open_data(X) as rows, open_data(X[order]) as shuffled:
+        _, a, _ = run_lloyd(rows, start, z)
+        _, b, _ = run_lloyd(shuffled, start, z)
+    np.testing.assert_allclose(b.cluster_centers, a.cluster_centers, rtol=1e-12)
+    np.testing.assert_array_equal(b.labels, a.labels[order])
+
+
+def test_integer_weights_equal_contiguous_repeated_rows(open_data):
+    X, start, _ = blobs()
+    weights = np.random.RandomState(0).randint(1, 4, size=len(X)).astype(float)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    with open_data(X, weights) as weighted, open_data(repeated) as plain:
+        for z in (0, 25, 60):
+            _, a, _ = run_lloyd(weighted, start, z)
+            _, b, _ = run_lloyd(plain, start, z)
+            np.testing.assert_allclose(a.cluster_centers, b.cluster_centers, rtol=1e-9)
+            assert a.inertia == pytest.approx(b.inertia)
+            assert a.n_outliers == b.n_outliers == z
+
+
+def test_another_chunk_plan_changes_only_rounding(open_data):
+    X, start, z = blobs()
+    results = []
+    for n_chunks in (1, 2, 9):
+        with open_data(X, None, n_chunks) as rows:
+            results.append(run_lloyd(rows, start, z)[1])
+    for other in results[1:]:
+        np.testing.assert_allclose(other.cluster_centers, results[0].cluster_centers, rtol=1e-12)
+        np.testing.assert_array_equal(other.labels, results[0].labels)
+        assert len(other.outlier_indices) == z
+
+
+def test_an_empty_cluster_moves_to_the_farthest_inlier(open_data):
+    X = np.array([[0.0], [1.0], [2.0], [9.0], [500.0], [-1e6]])
+    # The second centre is next to the outlier alone, which is trimmed.
+    with open_data(X) as rows:
+        _, result, _ = run_lloyd(rows, np.array([[1.0], [-9e5]]), 1)
+    np.testing.assert_allclose(np.sort(result.cluster_centers[:, 0]), [3.0, 500.0])
+    assert result.outlier_indices.tolist() == [5]
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
+@given(problem=problems())
+@settings(max_examples=30)
+def test_every_cluster_keeps_an_inlier_however_early_a_run_ends(open_data, max_iter, problem):
+    X, k, z, _, _, n_chunks = problem
+    # Far from all rows: at first one centre has everything and the others nothing.
+    start = np.full((k, X.shape[1]), 1e4, X.dtype) + np.arange(k, dtype=X.dtype)[:, None]
+    with open_data(X, None, n_chunks) as rows:
+        run, result, _ = run_lloyd(rows, start, z, max_iter=max_iter)
+    filled = len(np.unique(result.labels[result.labels >= 0]))
+    assert filled == k or run.cut.value == 0 or result.outlier_scores.max() == 0
+
+
+def test_an_unfillable_cluster_is_reported():
+    with pytest.warns(ConvergenceWarning, match="1 distinct clusters found, fewer than n_clus"):
+        result = trimmed_kmeans(np.zeros((5, 2)), [[0, 0], [1, 1]], n_outliers=0)
+    assert np.isfinite(result.cluster_centers).all()
+
+
+def test_too_few_distant_rows_for_the_budget_are_reported():
+    X = [[0.0], [0.0], [0.0], [0.0], [9.0]]
+    with pytest.warns(ConvergenceWarning, match="1 outliers flagged, fewer than n_outliers=3"):
+        result = trimmed_kmeans(X, [[0.0]], n_outliers=3)
+    assert (result.n_outliers, result.outlier_indices.tolist()) == (1, [4])
+
+
+def test_stopping_compares_movement_with_the_spread_of_inliers():
+    X, start, z = blobs()
+    far = np.concatenate([X, [[1e7, 1e7]]])
+    loose = trimmed_kmeans(X, start, n_outliers=z, tol=1e-4)
+    with_outlier = trimmed_kmeans(far, start, n_outliers=z + 1, tol=1e-4)
+    # A tolerance relative to the variance of X would stop at once beside such an outlier.
+    assert with_outlier.n_iter == loose.n_iter > 1
+    np.testing.assert_array_equal(with_outlier.cluster_centers, loose.cluster_centers)
+    moved = [
+        trimmed_kmeans(X, start, n_outliers=z, tol=0, max_iter=m).cluster_centers
+        for m in (loose.n_iter, loose.n_iter + 1)
+    ]
+    limit = 1e-4 * loose.inertia / ((len(X) - z) * X.shape[1])
+    assert np.sum((moved[1] - moved[0]) ** 2) <= limit
+
+
+def test_zero_tolerance_ends_at_a_fixed_point():
+    X, start, z = blobs()
+    result = trimmed_kmeans(X, start, n_outliers=z, tol=0)
+    assert result.n_iter < 300
+    again = trimmed_kmeans(X, result.cluster_centers, n_outliers=z, tol=0)
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.cluster_centers, result.cluster_centers)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_threshold_separates_kept_from_flagged_even_between_neighbouring_floats(dtype):
+    near = dtype(1.0)
+    far = np.nextafter(near, dtype(2.0))
+    X = np.array([[-near], [near], [far]], dtype)
+    result = trimmed_kmeans(X, [[0.0]], n_outliers=1, max_iter=1, tol=1e9)
+    kept, flagged = np.sort(result.outlier_scores)[1:]
+    assert kept <= result.outlier_threshold
+    assert flagged > result.outlier_threshold or kept == flagged

@@ -1,0 +1,161 @@
+"""The sampling distribution itself: how often each row is picked second and third."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from robust_kmeans import (
+    KMeansPlusPlus,
+    MixtureSeeding,
+    RandomSeeding,
+    RobustKMeansPlusPlus,
+    TKMeansPlusPlus,
+)
+from robust_kmeans.execution.memory import InMemory
+from tests import oracle
+
+N_RUNS = 12_000
+
+# D² of all sizes, above and below the threshold, and two far outliers.
+PLAIN = np.array([[0.0], [1.0], [2.0], [3.0], [5.0], [8.0], [30.0], [-40.0]])
+DUPLICATES = np.array([[0.0], [0.0], [0.0], [4.0], [4.0], [9.0], [50.0]])
+WEIGHTS = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.0, 1.5, 0.7])
+
+
+def exact_chances(X, weights, chances_after):
+    """P(second pick = j, third pick = l), summed over all first picks."""
+    n = len(X)
+    w = np.ones(n) if weights is None else weights
+    joint = np.zeros((n, n))
+    for i, j in product(range(n), range(n)):
+        second, memory = chances_after([i], None)
+        if w[i] > 0 and second[j] > 0:
+            third, _ = chances_after([i, j], memory)
+            joint[j] += w[i] / w.sum() * second[j] / second.sum() * third / third.sum()
+    return joint
+
+
+def robust_chances(X, weights, z, eta):
+    w = np.ones(len(X)) if weights is None else weights
+
+    def after(rows, tau):
+        d2 = oracle.squared_distances(X, X[rows]).min(axis=1)
+        tau = oracle.robust_threshold(d2, z, eta, weights, np.inf if tau is None else tau)
+        return w * np.minimum(d2, tau), tau
+
+    return after
+
+
+def fixed_chances(X, weights, flat, clip):
+    w = np.ones(len(X)) if weights is None else weights
+
+    def after(rows, _):
+        d2 = oracle.squared_distances(X, X[rows]).min(axis=1)
+        return w * (flat / w.sum() + (1 - flat) * np.minimum(d2, clip) / (w @ d2)), None
+
+    return after
+
+
+def p_value(X, weights, pick_three, expected):
+    """Of chi-square tests of the second and the third pick against their exact chances."""
+    counts = np.zeros(expected.shape)
+    random = np.random.RandomState(12345)
+    with InMemory(X, weights, n_threads=1, bounds=np.array([0, 3, len(X)])) as data:
+        for _ in range(N_RUNS):
+            _, second, third = pick_three(data, random)
+            counts[second, third] += 1
+    assert counts[expected == 0].sum() == 0, "a row without a chance was picked"
+    possible = expected.sum(axis=1) > 0
+    p_values = [
+        chisquare(counts.sum(axis)[possible], N_RUNS * expected.sum(axis)[possible]).pvalue
+        for axis in (0, 1)
+    ]
+    return 2 * min(p_values)
+
+
+def seeds_of(seeding, z):
+    return lambda data, random: seeding.seed(data, 3, z, random).indices
+
+
+ALGORITHM_1 = [
+    pytest.param(PLAIN, None, 0, 1.0, id="no-outliers"),
+    pytest.param(PLAIN, None, 2, 0.1, id="small-eta"),
+    pytest.param(PLAIN, None, 2, 0.5, id="outliers"),
+    pytest.param(PLAIN, WEIGHTS, 1.3, 0.5, id="weights"),
+    pytest.param(DUPLICATES, None, 1, 0.5, id="duplicates"),
+]
+
+
+@pytest.mark.parametrize(("X", "weights", "z", "eta"), ALGORITHM_1)
+def test_algorithm_1_samples_as_the_paper_says(X, weights, z, eta):
+    expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
+    seeding = RobustKMeansPlusPlus(eta, n_local_trials=1)
+    assert p_value(X, weights, seeds_of(seeding, z), expected) > 1e-3
+
+
+@pytest.mark.parametrize(("X", "weights", "z", "eta"), ALGORITHM_1[2:])
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_a_threshold_that_is_off_by_a_fifth_is_noticed(X, weights, z, eta, factor):
+    expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
+    seeding = RobustKMeansPlusPlus(eta * factor, n_local_trials=1)
+    assert p_value(X, weights, seeds_of(seeding, z), expected) < 1e-3
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+def test_kmeans_plusplus_samples_by_squared_distance(weights):
+    expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0, np.inf))
+    seeding = KMeansPlusPlus(n_local_trials=1)
+    assert p_value(PLAIN, weights, seeds_of(seeding, 0), expected) > 1e-3
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+def test_tkm_samples_with_a_fixed_threshold(weights):
+    expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0, 0.5 * 120 / 2))
+    seeding = TKMeansPlusPlus(eta=0.5, opt_guess=120.0)
+    assert p_value(PLAIN, weights, seeds_of(seeding, 2), expected) > 1e-3
+    off = TKMeansPlusPlus(eta=0.5, opt_guess=120.0 * 1.2)
+    assert p_value(PLAIN, weights, seeds_of(off, 2), expected) < 1e-3
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+def test_rkm_draws_candidates_from_the_mixture(weights):
+    def candidates(seeding):
+        def pick(data, random):
+            return [row.index for row in seeding.draw_candidates(data, 3, random)[1]]
+
+        return pick
+
+    expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0.5, np.inf))
+    # With delta=1 a round is one candidate, so that the third depends on the second.
+    assert p_value(PLAIN, weights, candidates(MixtureSeeding(0.5, delta=1.0)), expected) > 1e-3
+    assert p_value(PLAIN, weights, candidates(MixtureSeeding(0.6, delta=1.0)), expected) < 1e-3
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+def test_random_draws_without_replacement_in_proportion_to_weight(weights):
+    w = np.ones(len(PLAIN)) if weights is None else weights
+
+    def after(rows, _):
+        chances = w.copy()
+        chances[rows] = 0
+        return chances, None
+
+    expected = exact_chances(PLAIN, weights, after)
+    assert p_value(PLAIN, weights, seeds_of(RandomSeeding(), 0), expected) > 1e-3
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+def test_the_first_pick_is_uniform_by_weight(weights):
+    w = np.ones(len(PLAIN)) if weights is None else weights
+    counts = np.zeros(len(PLAIN))
+    random = np.random.RandomState(0)
+    with InMemory(PLAIN, weights, bounds=np.array([0, 5, 8])) as data:
+        for _ in range(N_RUNS):
+            counts[RobustKMeansPlusPlus().seed(data, 1, 1, random).indices[0]] += 1
+    expected = N_RUNS * w / w.sum()
+    assert counts[w == 0].sum() == 0
+    assert chisquare(counts[w > 0], expected[w > 0]).pvalue > 1e-3
