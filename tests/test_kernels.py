@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from robust_kmeans.kernels import distances, totals
+from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
 
@@ -29,25 +30,61 @@ def data(shape, dtype, offset=0.0):
 
 def assigned(X, centers):
     d2, labels = np.full(len(X), np.inf, X.dtype), np.zeros(len(X), np.int32)
-    distances.assign(X, centers, 0, d2, labels)
-    return d2, labels
+    others = np.empty_like(d2)
+    distances.assign(X, all_positions(len(X)), centers, labels, others, d2)
+    return d2, labels, others
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_assign_equals_the_oracle(shape, dtype):
     X, centers = data(shape, dtype)
-    d2, labels = assigned(X, centers)
+    d2, labels, _ = assigned(X, centers)
     expected = oracle.squared_distances(X, centers)
     np.testing.assert_allclose(d2, expected.min(axis=1), rtol=20 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(labels, expected.argmin(axis=1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_other_center_is_nearer_than_the_bound(shape, offset, dtype):
+    X, centers = data(shape, dtype, offset)
+    _, labels, others = assigned(X, centers)
+    distance = np.sqrt(oracle.squared_distances(X, centers))
+    distance[np.arange(len(X)), labels] = np.inf
+    assert (others <= distance.min(axis=1)).all()
+    # And it is not far from the truth, or it would be of no use.
+    if len(centers) > 1 and offset == 0:
+        assert np.median(others / distance.min(axis=1)) > 0.99
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_are_not_doubtful_keep_their_label(dtype):
+    X, centers = data((2000, 5, 12), dtype)
+    _, labels, others = assigned(X, centers)
+    step = np.random.RandomState(0).standard_normal(centers.shape) * 0.05
+    moved = (centers + step).astype(dtype)
+    far = np.sqrt(((moved.astype(np.float64) - centers) ** 2).sum(axis=1)).max()
+    d2, after = np.empty(2000, dtype), np.empty(2000, dtype)
+    distances.own_distances(X, all_positions(2000), moved, labels, d2)
+    out = np.empty(2000, np.int32)
+    slack = np.full(12, far * (1 + 1e-6), dtype)
+    found = distances.doubtful_rows(d2, labels, others, slack, 5, after, out)
+    doubtful = np.zeros(2000, bool)
+    doubtful[out[:found]] = True
+    truth = oracle.squared_distances(X, moved)
+    assert 0 < found < 1500
+    np.testing.assert_array_equal(truth.argmin(axis=1)[~doubtful], labels[~doubtful])
+    truth[np.arange(2000), labels] = np.inf
+    assert (after <= np.sqrt(truth.min(axis=1))).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_features", [3, 64])
 def test_assign_does_not_depend_on_neighbouring_rows(n_features, dtype):
     X, centers = data((700, n_features, 11), dtype)
-    d2, labels = assigned(X, centers)
+    d2, labels, _ = assigned(X, centers)
     for i in (0, 17, 255, 256, 511, 699):
         alone = assigned(X[i : i + 1].copy(), centers)
         assert (alone[0][0], alone[1][0]) == (d2[i], labels[i])
@@ -58,7 +95,7 @@ def test_far_from_the_origin_distances_keep_their_digits(n_features):
     # ‖x‖² − 2x·c + ‖c‖² would lose all of them: 1e4² · 64 has no float32 digit left for 1.
     X, centers = data((600, n_features, 9), np.float32, offset=1e4)
     expected = oracle.squared_distances(X, centers)
-    d2, labels = assigned(X, centers)
+    d2, labels, _ = assigned(X, centers)
     np.testing.assert_allclose(d2, expected.min(axis=1), rtol=1e-5)
     np.testing.assert_array_equal(labels, expected.argmin(axis=1))
 
@@ -85,8 +122,9 @@ def test_ties_between_centers_go_to_the_lowest_label(n_features):
 def test_assigning_in_parts_equals_assigning_at_once(n_features):
     X, centers = data((300, n_features, 10), np.float64)
     d2, labels = np.full(300, np.inf), np.zeros(300, np.int32)
-    distances.assign(X, centers[:4].copy(), 0, d2, labels)
-    distances.assign(X, centers[4:].copy(), 4, d2, labels)
+    everywhere, others = all_positions(300), np.empty(300)
+    distances.assign(X, everywhere, centers[:4].copy(), labels, others, d2)
+    distances.assign(X, everywhere, centers[4:].copy(), labels, others, d2, first_label=4)
     whole = assigned(X, centers)
     np.testing.assert_array_equal(d2, whole[0])
     np.testing.assert_array_equal(labels, whole[1])

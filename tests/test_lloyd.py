@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from robust_kmeans import trimmed_kmeans
+from robust_kmeans import lloyd, trimmed_kmeans
 from robust_kmeans.clustering import finish
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.lloyd import trimmed_lloyd
+from robust_kmeans.sweeps.base import Sweep
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, assigned
+from robust_kmeans.sweeps.order import histogram
 from tests import oracle
 from tests.strategies import DTYPES, problems
 
@@ -149,6 +152,25 @@ def test_another_chunk_plan_changes_only_rounding(open_data):
         np.testing.assert_allclose(other.cluster_centers, results[0].cluster_centers, rtol=1e-12)
         np.testing.assert_array_equal(other.labels, results[0].labels)
         assert len(other.outlier_indices) == z
+
+
+def _assign_all(chunk, _state, shared):
+    state = assigned(chunk, shared.centers)
+    return state, None if shared.keys is None else histogram(chunk, state.d2, shared.keys)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [1, 2, 9, 64])
+def test_bounds_change_no_bit(monkeypatch, n_features, dtype):
+    random = np.random.RandomState(n_features)
+    X = random.standard_normal((3000, n_features)).astype(dtype)
+    X[::100] *= dtype(1000)
+    start = X[random.choice(3000, 25, replace=False)]
+    bounded = trimmed_kmeans(X, start, n_outliers=40, tol=0, max_iter=60)
+    monkeypatch.setattr(lloyd, "ASSIGN_MOVED", Sweep(_assign_all, ASSIGN_MOVED.merge))
+    plain = trimmed_kmeans(X, start, n_outliers=40, tol=0, max_iter=60)
+    for name in ("cluster_centers", "labels", "outlier_scores", "inertia_history"):
+        np.testing.assert_array_equal(getattr(bounded, name), getattr(plain, name))
 
 
 def test_an_empty_cluster_moves_to_the_farthest_inlier(open_data):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from robust_kmeans.clustering import finish, solve
 from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
 from robust_kmeans.seeding.registry import Init, resolve_init
-from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import Model, distances_to, predicted_d2, predicted_labels
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
@@ -253,7 +253,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """
         with self._open_new(X, sample_weight=sample_weight) as data:
             z = outlier_budget(data, self._outlier_share)
-            return -run_and_cut(data, ASSIGN, None, self.cluster_centers_, z)[1].cost
+            return -run_and_cut(data, ASSIGN, None, Centers(self.cluster_centers_), z)[1].cost
 
     def _check_parameters(self) -> None:
         check_count("n_clusters", self.n_clusters)

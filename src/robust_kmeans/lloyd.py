@@ -4,20 +4,26 @@ Chawla & Gionis, *k-means--: a unified approach to clustering and outlier detect
 2013; the trimmed k-means of Cuesta-Albertos, Gordaliza & Matrán, Annals of Statistics 1997.
 Each of the three parts can only lower the trimmed cost ρ, so it never rises.
 
-Cost per iteration: two readings of X (assignment, means) and usually one pass over D².
+After the first assignment, bounds tell for most rows that their nearest centre is still the
+same (Hamerly, *Making k-means even faster*, SDM 2010); they hold for outliers too, which can
+come back, and they change no bit of the result.
+
+Cost per iteration: two readings of X (assignment, means) and usually two passes over D²; only
+rows near a border between clusters are compared with all centres.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     UPDATE,
@@ -68,7 +74,7 @@ def trimmed_lloyd(
     and cut give the same means, hence no movement, and end the run for any `tol`.  `report`
     is told each iteration's number and ρ, 0 for the initial centres.
     """
-    states, cut = run_and_cut(data, ASSIGN, None, centers, n_outliers)
+    states, cut = run_and_cut(data, ASSIGN, None, Centers(centers), n_outliers)
     history = [cut.cost]
     report(0, cut.cost)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
@@ -82,8 +88,9 @@ def trimmed_lloyd(
         limit = tol * cut.cost / (totals.mass.sum() * data.n_features)
         if movement.sum() <= limit and not mended:
             break
+        step = Moved(moved, _slack(movement, data.dtype))
+        states, cut = run_and_cut(data, ASSIGN_MOVED, states, step, n_outliers, last=cut)
         centers = moved
-        states, cut = run_and_cut(data, ASSIGN, None, centers, n_outliers, last=cut)
         history.append(cut.cost)
         report(len(history) - 1, cut.cost)
     return LloydRun(centers, states, cut, tuple(history))
@@ -110,3 +117,12 @@ def _means_or_farthest_inliers(
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
         moved[empty[: len(useful)]] = useful
     return moved
+
+
+def _slack(movement: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.floating]:
+    """For each centre, how far any of the others has moved at most, rounded up."""
+    first, *rest = np.sort(np.sqrt(movement))[::-1]
+    second = rest[0] if rest else 0.0
+    farthest = np.where(np.arange(len(movement)) == np.argmax(movement), second, first)
+    slack: NDArray[np.floating] = (farthest * (1 + 4 * np.finfo(dtype).eps)).astype(dtype)
+    return slack

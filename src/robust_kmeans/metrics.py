@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as sklearn_metrics
 
-from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
@@ -71,7 +71,7 @@ def trimmed_inertia(
     points = as_centers(centers, None, rows.shape[1], rows.dtype, "centers")
     with open_array(rows, sample_weight=sample_weight, n_threads=n_threads, centers=points) as data:
         z = outlier_budget(data, n_outliers)
-        return run_and_cut(data, ASSIGN, None, points, z)[1].cost
+        return run_and_cut(data, ASSIGN, None, Centers(points), z)[1].cost
 
 
 def outlier_precision_recall(true_outliers: ArrayLike, flagged: ArrayLike) -> OutlierMatch:

@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.order import keys_of
 from robust_kmeans.sweeps.base import Sweep
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import Centers
+from robust_kmeans.sweeps.distances import Centers, Moved
 from robust_kmeans.sweeps.order import (
     COST_BELOW,
     HISTOGRAM,
@@ -47,16 +46,16 @@ def run_and_cut(
     data: Execution,
     sweep: Sweep[Any, Histogram | None],
     states: States,
-    centers: NDArray[np.floating],
+    shared: Centers | Moved,
     n_outliers: float,
     last: Cut | None = None,
 ) -> tuple[States, Cut]:
-    """Measure rows against centres with `sweep` (ASSIGN, ADD_CENTER), then cut.
+    """Measure rows against centres with `sweep` (ASSIGN, ASSIGN_MOVED, ADD_CENTER), then cut.
 
     The sweep makes the first histogram on the way, near the `last` cut of similar states.
     """
     keys = where_to_look(data.dtype, last) if n_outliers else None
-    states, histogram = data.run(sweep, states, Centers(centers, keys))
+    states, histogram = data.run(sweep, states, shared._replace(keys=keys))
     return states, find_cut(data, states, n_outliers, keys, histogram)
 
 

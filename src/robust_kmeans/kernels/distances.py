@@ -4,8 +4,9 @@ The expansion ‖x‖² − 2x·c + ‖c‖² is faster for wide rows but loses 
 is far from the origin compared with its distance to a centre; `assign` therefore uses it
 only to shortlist centres, never to rank them or to report a distance.
 
-Costs for m rows, k centres, d features: `closer` reads the rows once and does 3·m·k·d
-operations; `assign` the same, with the rows of a tile read k times from the cache.
+Costs for m rows, k centres, d features: `closer` and `pairwise` read the rows once and do
+3·m·k·d operations; `assign` the same, with the rows of a tile read k times from the cache;
+`own_distances` reads the rows once and does 3·m·d; the others are passes over the state.
 """
 
 from __future__ import annotations
@@ -63,57 +64,135 @@ def pairwise(rows, centers, out):
             out[i, j] = np.sqrt(total)
 
 
-def assign(rows: Floats, centers: Floats, first_label: int, d2: Floats, labels: Labels) -> None:
-    """Give each row the nearest of its present centre and `centers`; ties keep the lower label.
+@jit
+def own_distances(rows, which, centers, labels, out):
+    """D² of some rows to the centres of their labels.
 
-    IN     rows (m, d), centers (k, d); `first_label` is the label of centers[0]
-    INOUT  d2 (m,), labels (m,): the present D² (infinity for none) and label
+    One kernel for every such D² of a fit and of a prediction: whichever way a label was
+    found, its distance has the same bits.
+
+    IN   rows (m, d), which (p,): positions of the rows to measure; centers (k, d), labels (m,)
+    OUT  out (m,), at these positions
     """
+    n_features = rows.shape[1]
+    for p in range(which.shape[0]):
+        i = which[p]
+        label = labels[i]
+        total = rows.dtype.type(0)
+        for f in range(n_features):
+            difference = rows[i, f] - centers[label, f]
+            total += difference * difference
+        out[i] = total
+
+
+@jit
+def doubtful_rows(d2, labels, others, slack, n_features, others_out, out):
+    """Rows that may have a new nearest centre after the centres have moved; returns how many.
+
+    If all centres but a row's own were at least `others` away, and have moved by at most
+    `slack`, then the row keeps its label while its own centre is nearer than the difference
+    (Hamerly's bound).  The margin covers the rounding of both sides, so that a label is kept
+    only where `assign` would find it again.
+
+    IN   d2 (m,): to the moved own centre; labels (m,), others (m,), slack (k,), n_features
+    OUT  others_out (m,): the bound after the move; out (m,): the doubtful rows, ascending
+    """
+    one = d2.dtype.type(1)
+    eps = np.finfo(d2.dtype).eps
+    margin = d2.dtype.type(1 + 8 * (n_features + 4) * eps)
+    rounding = d2.dtype.type(4 * eps)
+    found = 0
+    for i in range(d2.shape[0]):
+        bound = others[i] * (one - rounding) - slack[labels[i]]
+        others_out[i] = bound
+        # Without a branch: about half of the rows may be doubtful, in no order.
+        out[found] = i
+        found += not (bound > 0 and d2[i] * margin < bound * bound)
+    return found
+
+
+@jit
+def changed_rows(before, after, out):
+    """Rows whose label differs; returns how many.
+
+    IN   before (m,), after (m,)
+    OUT  out (m,): their positions, ascending
+    """
+    found = 0
+    for i in range(before.shape[0]):
+        out[found] = i
+        found += before[i] != after[i]
+    return found
+
+
+def assign(
+    rows: Floats,
+    which: Labels,
+    centers: Floats,
+    labels: Labels,
+    others: Floats,
+    d2: Floats | None = None,
+    first_label: int = 0,
+) -> None:
+    """Find the nearest centre of some rows; ties go to the lowest label.
+
+    IN     rows (m, d), which (p,): positions of the rows to assign; centers (k, d)
+    OUT    at these positions: labels (m,); others (m,): a distance than which no centre but
+           the nearest is nearer
+    INOUT  d2 (m,), if given: D² to a present centre (infinity for none), whose label stays
+           unless one of `centers`, labelled from `first_label` on, is nearer
+    """
+    present = d2 is not None
+    known = np.empty(0, rows.dtype) if d2 is None else d2
     if rows.shape[1] < SHORTLIST_FEATURES:
-        _assign_by_tiles(rows, centers, first_label, d2, labels)
+        _assign_by_tiles(rows, which, centers, first_label, present, known, labels, others)
         return
     # Shifting by a centre keeps the products small where the data is far from the origin.
     origin = centers[0]
     shifted_centers = centers - origin
     center_norms = np.einsum("ij,ij->i", shifted_centers, shifted_centers)
-    for start in range(0, len(rows), SHORTLIST_ROWS):
-        part = slice(start, start + SHORTLIST_ROWS)
+    for start in range(0, len(which), SHORTLIST_ROWS):
+        part = which[start : start + SHORTLIST_ROWS]
         shifted_rows = rows[part] - origin
         row_norms = np.einsum("ij,ij->i", shifted_rows, shifted_rows)
         products = shifted_centers @ shifted_rows.T
         _assign_by_shortlist(
-            rows[part], centers, first_label, products, row_norms, center_norms,
-            d2[part], labels[part],
+            rows, part, centers, first_label, present, products, row_norms, center_norms,
+            known, labels, others,
         )  # fmt: skip
 
 
 @jit
-def _assign_by_tiles(rows, centers, first_label, d2, labels):
+def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, others):
     """`assign` for narrow rows: a transposed tile lets the vector units work across rows.
 
-    A tile is always computed whole, so that a row's D² does not depend on its neighbours.
+    A tile is always computed whole, so that a row's label does not depend on its neighbours.
     Four features share one update of the running total, which halves the time.
 
-    IN     rows (m, d), centers (k, d), first_label
-    INOUT  d2 (m,), labels (m,)
+    IN     rows (m, d), which (p,), centers (k, d), first_label, present
+    OUT    labels (m,), others (m,)
+    INOUT  d2 (m,), if present
     """
-    n_rows, n_features = rows.shape
-    values = rows.reshape(n_rows * n_features)
+    n_rows, n_features = which.shape[0], rows.shape[1]
+    certain = rows.dtype.type(1 - (n_features + 4) * np.finfo(rows.dtype).eps)
     tile = np.zeros((n_features, TILE), rows.dtype)
     total = np.empty(TILE, rows.dtype)
     best = np.empty(TILE, rows.dtype)
+    second = np.empty(TILE, rows.dtype)
     winner = np.empty(TILE, np.int32)
     # A mask, not %: it tells the compiler that no index is negative, so that it can vectorise.
     by_four = 1 + ((n_features - 1) & 3)
     for start in range(0, n_rows, TILE):
         size = min(TILE, n_rows - start)
-        first = start * n_features
-        for f in range(n_features):
-            for i in range(size):
-                tile[f, i] = values[first + i * n_features + f]
+        best[:] = np.inf
+        second[:] = np.inf
         for i in range(size):
-            best[i] = d2[start + i]
-            winner[i] = labels[start + i]
+            row = which[start + i]
+            for f in range(n_features):
+                tile[f, i] = rows[row, f]
+            if present:
+                best[i] = d2[row]
+                winner[i] = labels[row]
         for j in range(centers.shape[0]):
             c0 = centers[j, 0]
             for i in range(TILE):
@@ -135,17 +214,22 @@ def _assign_by_tiles(rows, centers, first_label, d2, labels):
                     total[i] += u0 * u0 + u1 * u1 + u2 * u2 + u3 * u3
             label = first_label + j
             for i in range(TILE):
+                second[i] = min(second[i], max(best[i], total[i]))
                 if total[i] < best[i]:
                     best[i] = total[i]
                     winner[i] = label
         for i in range(size):
-            d2[start + i] = best[i]
-            labels[start + i] = winner[i]
+            row = which[start + i]
+            labels[row] = winner[i]
+            others[row] = np.sqrt(second[i]) * certain
+            if present:
+                d2[row] = best[i]
 
 
 @jit
 def _assign_by_shortlist(
-    rows, centers, first_label, products, row_norms, center_norms, d2, labels
+    rows, which, centers, first_label, present, products, row_norms, center_norms,
+    d2, labels, others,
 ):  # fmt: skip
     """`assign` for wide rows: only centres that rounding cannot rule out are measured.
 
@@ -153,38 +237,53 @@ def _assign_by_shortlist(
     whatever the order of summation; the shift and the norms round in the same proportion,
     and four times that is allowed.  ‖x‖² is the same for all centres and left out.
 
-    IN     rows (m, d), centers (k, d), first_label; shifted: products (k, m),
-           row_norms (m,), center_norms (k,)
-    INOUT  d2 (m,), labels (m,)
+    IN     rows (m, d), which (p,), centers (k, d), first_label, present; shifted:
+           products (k, p), row_norms (p,), center_norms (k,)
+    OUT    labels (m,), others (m,)
+    INOUT  d2 (m,), if present
     """
-    n_rows, n_features = rows.shape
+    n_rows, n_features = which.shape[0], rows.shape[1]
     n_centers = centers.shape[0]
-    error = rows.dtype.type(4 * (n_features + 2) * np.finfo(rows.dtype).eps)
-    two = rows.dtype.type(2)
-    ceiling = np.full(n_rows, rows.dtype.type(np.inf))
+    real = rows.dtype.type
+    error = real(4 * (n_features + 2) * np.finfo(rows.dtype).eps)
+    two = real(2)
+    ceiling = np.full(n_rows, real(np.inf))
+    least = np.full(n_rows, real(np.inf))
+    second = np.full(n_rows, real(np.inf))
     for j in range(n_centers):
-        most = center_norms[j] + error * center_norms[j]
+        high = center_norms[j] + error * center_norms[j]
+        low = center_norms[j] - error * center_norms[j]
         for i in range(n_rows):
-            ceiling[i] = min(ceiling[i], most - two * products[j, i])
+            product = two * products[j, i]
+            ceiling[i] = min(ceiling[i], high - product)
+            second[i] = min(second[i], max(least[i], low - product))
+            least[i] = min(least[i], low - product)
     for i in range(n_rows):
         ceiling[i] += two * error * row_norms[i]
     n_candidates = np.zeros(n_rows, np.int32)
     candidate = np.zeros(n_rows, np.int32)
     for j in range(n_centers):
-        least = center_norms[j] - error * center_norms[j]
+        low = center_norms[j] - error * center_norms[j]
         for i in range(n_rows):
-            if least - two * products[j, i] <= ceiling[i]:
+            if low - two * products[j, i] <= ceiling[i]:
                 n_candidates[i] += 1
                 candidate[i] = j
     for i in range(n_rows):
+        row = which[i]
         only = n_candidates[i] == 1
+        best = d2[row] if present else real(np.inf)
         for j in range(candidate[i] if only else 0, candidate[i] + 1):
-            least = center_norms[j] - error * center_norms[j]
-            if only or least - two * products[j, i] <= ceiling[i]:
-                total = rows.dtype.type(0)
+            low = center_norms[j] - error * center_norms[j]
+            if only or low - two * products[j, i] <= ceiling[i]:
+                total = real(0)
                 for f in range(n_features):
-                    difference = rows[i, f] - centers[j, f]
+                    difference = rows[row, f] - centers[j, f]
                     total += difference * difference
-                if total < d2[i]:
-                    d2[i] = total
-                    labels[i] = first_label + j
+                if total < best:
+                    best = total
+                    labels[row] = first_label + j
+        if present:
+            d2[row] = best
+        # With several candidates the one with the least estimate need not be the nearest.
+        bound = (second[i] if only else least[i]) + row_norms[i] - error * row_norms[i]
+        others[row] = np.sqrt(max(bound, real(0)))

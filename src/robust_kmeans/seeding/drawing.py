@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.sweeps.distances import START
+from robust_kmeans.sweeps.distances import START, Centers
 from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
 
 EQUAL_CHANCES = Weighting(flat=1.0, slope=0.0, clip=0.0)
@@ -74,6 +74,11 @@ def first_row(data: Execution, random: np.random.RandomState) -> tuple[States, R
     states, _ = data.run(START, None)
     (row,) = draw(data, states, EQUAL_CHANCES, random.uniform(size=1))
     return states, row
+
+
+def as_center(row: Row) -> Centers:
+    """A drawn row as the one centre that a sweep adds."""
+    return Centers(row.point[np.newaxis])
 
 
 def n_trials(n_local_trials: int | None, n_clusters: int) -> int:

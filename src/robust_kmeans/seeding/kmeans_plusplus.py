@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row, n_trials
+from robust_kmeans.seeding.drawing import (
+    Seeds,
+    as_center,
+    as_seeds,
+    clipped,
+    draw,
+    first_row,
+    n_trials,
+)
 from robust_kmeans.sweeps.distances import (
     ADD_CENTER,
     KEEP_TRIAL,
@@ -46,7 +54,7 @@ class KMeansPlusPlus:
         """Choose `n_clusters` rows as centres."""
         trials = n_trials(self.n_local_trials, n_clusters)
         states, row = first_row(data, random)
-        states, _ = data.run(ADD_CENTER, states, Centers(row.point[np.newaxis]))
+        states, _ = data.run(ADD_CENTER, states, as_center(row))
         rows = [row]
         while len(rows) < n_clusters:
             candidates = draw(data, states, clipped(np.inf), random.uniform(size=trials))

@@ -15,7 +15,7 @@ from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.seeding.drawing import Seeds
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
-from robust_kmeans.sweeps.distances import ASSIGN
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
 from robust_kmeans.trimming import find_cut, run_and_cut
 
@@ -46,7 +46,7 @@ def _cheapest_choice(
     best, best_cost = None, np.inf
     for _ in range(n_restarts):
         seeds = KMeansPlusPlus(n_local_trials=1).seed(candidates, n_clusters, 0, random)
-        cost = run_and_cut(candidates, ASSIGN, None, seeds.centers, n_outliers=0)[1].cost
+        cost = run_and_cut(candidates, ASSIGN, None, Centers(seeds.centers), n_outliers=0)[1].cost
         if best is None or cost < best_cost:
             best, best_cost = seeds, cost
         if cost == 0:

@@ -28,7 +28,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row, n_trials
+from robust_kmeans.seeding.drawing import (
+    Seeds,
+    as_center,
+    as_seeds,
+    clipped,
+    draw,
+    first_row,
+    n_trials,
+)
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import (
     ADD_CENTER,
@@ -70,7 +78,7 @@ class RobustKMeansPlusPlus:
         """Choose `n_clusters` rows as centres."""
         trials = n_trials(self.n_local_trials, n_clusters)
         states, row = first_row(data, random)
-        states, cut = run_and_cut(data, ADD_CENTER, states, row.point[np.newaxis], n_outliers)
+        states, cut = run_and_cut(data, ADD_CENTER, states, as_center(row), n_outliers)
         rows, tau = [row], np.inf
         while len(rows) < n_clusters and cut.cost > 0:
             if n_outliers:
@@ -87,7 +95,7 @@ def _best_candidate(
     """The states, row and cut of the candidate that leaves the least trimmed cost."""
     points = np.array([candidate.point for candidate in candidates])
     if len(candidates) == 1:
-        states, cut = run_and_cut(data, ADD_CENTER, states, points, n_outliers, last)
+        states, cut = run_and_cut(data, ADD_CENTER, states, Centers(points), n_outliers, last)
         return states, candidates[0], cut
     keys = where_to_look(data.dtype, last) if n_outliers else None
     tried, histograms = data.run(TRY_CENTERS, states, Centers(points, keys))

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.drawing import Seeds, as_center, as_seeds, clipped, draw, first_row
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
-from robust_kmeans.sweeps.distances import ADD_CENTER, ASSIGN
+from robust_kmeans.sweeps.distances import ADD_CENTER, ASSIGN, Centers
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
@@ -54,18 +54,18 @@ class TKMeansPlusPlus:
         guess = self.opt_guess
         if guess is None and n_outliers:
             guessed = KMeansPlusPlus(n_local_trials=1).seed(data, n_clusters, 0, random)
-            guess = run_and_cut(data, ASSIGN, None, guessed.centers, n_outliers)[1].cost
+            guess = run_and_cut(data, ASSIGN, None, Centers(guessed.centers), n_outliers)[1].cost
             if guess == 0:
                 return guessed
         tau = self.eta * guess / n_outliers if guess and n_outliers else np.inf
         states, row = first_row(data, random)
-        states, cut = run_and_cut(data, ADD_CENTER, states, row.point[np.newaxis], n_outliers)
+        states, cut = run_and_cut(data, ADD_CENTER, states, as_center(row), n_outliers)
         rows = [row]
         # Where no cost is left, only rows that will be trimmed could still be drawn.
         while len(rows) < n_clusters and cut.cost > 0:
             (row,) = draw(data, states, clipped(tau), random.uniform(size=1))
             states, cut = run_and_cut(
-                data, ADD_CENTER, states, row.point[np.newaxis], n_outliers, last=cut
+                data, ADD_CENTER, states, as_center(row), n_outliers, last=cut
             )
             rows.append(row)
         return as_seeds(rows, n_clusters)

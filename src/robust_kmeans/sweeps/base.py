@@ -12,11 +12,13 @@ Summaries travel, so their size must not depend on the number of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import getrefcount
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Summary = TypeVar("Summary")
 Merged = TypeVar("Merged")
@@ -24,6 +26,7 @@ Step = Callable[[Any, Any, Any], tuple[Any, Summary]]
 
 NO_WEIGHTS: NDArray[np.float64] = np.empty(0)
 NO_LABELS: NDArray[np.int32] = np.empty(0, np.int32)
+NO_BOUNDS: NDArray[np.floating] = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,20 @@ class Chunk:
     rows: NDArray[np.floating]
     weights: NDArray[np.float64]
     start: int
+    _spare: list[NDArray[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def empty(self, dtype: DTypeLike) -> NDArray[Any]:
+        """An array with one entry per row, in memory that an earlier state has let go of.
+
+        Asking the system for fresh memory in every sweep costs as much as the arithmetic.
+        """
+        for array in self._spare:
+            # Three references: the list's, the loop's and the call's.  Nobody else has it.
+            if getrefcount(array) == 3 and array.dtype == dtype:
+                return array
+        array = np.empty(len(self.rows), dtype)
+        self._spare.append(array)
+        return array
 
     def __post_init__(self) -> None:
         # Read-only, always: nobody's data is changed by mistake, and Numba, to which a
@@ -46,11 +63,22 @@ class Chunk:
         return Chunk, (self.rows, self.weights, self.start)
 
 
+@lru_cache(maxsize=8)
+def all_positions(n_rows: int) -> NDArray[np.int32]:
+    """0, 1, … as a list of the rows of a chunk; the chunks of a plan have few sizes."""
+    return np.arange(n_rows, dtype=np.int32)
+
+
 class RowState(NamedTuple):
-    """D² of each row to its nearest centre, and that centre's label (empty if not kept)."""
+    """D² of each row to its nearest centre.
+
+    For assigned rows also that centre's label, and a distance than which no other centre is
+    nearer; both are empty while seeds are drawn.
+    """
 
     d2: NDArray[np.floating]
     labels: NDArray[np.int32] = NO_LABELS
+    others: NDArray[np.floating] = NO_BOUNDS
 
 
 @dataclass(frozen=True)

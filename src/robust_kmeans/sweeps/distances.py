@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import distances, totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays, nothing
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays, all_positions, nothing
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, histogram
 
 Floats = NDArray[np.floating]
@@ -29,6 +29,14 @@ class Centers(NamedTuple):
     keys: KeyRange | None = None
 
 
+class Moved(NamedTuple):
+    """Centres after a move, and for each of them how far the others have moved at most."""
+
+    centers: Floats
+    slack: Floats
+    keys: KeyRange | None = None
+
+
 class NewCenters(NamedTuple):
     """Centres that join those already there; the first of them gets `first_label`."""
 
@@ -37,11 +45,14 @@ class NewCenters(NamedTuple):
 
 
 def _start(chunk: Chunk, _state: None, _shared: None) -> tuple[RowState, None]:
-    return RowState(np.full(len(chunk.rows), np.inf, chunk.rows.dtype)), None
+    d2 = chunk.empty(chunk.rows.dtype)
+    d2[:] = np.inf
+    return RowState(d2), None
 
 
 def _add_center(chunk: Chunk, state: RowState, shared: Centers) -> tuple[RowState, Look]:
-    d2 = _trial_distances(chunk, state, shared.centers)[0]
+    d2 = chunk.empty(chunk.rows.dtype)
+    distances.closer(chunk.rows, shared.centers, state.d2, d2[np.newaxis])
     return RowState(d2), _look(chunk, d2, shared.keys)
 
 
@@ -62,9 +73,11 @@ def _look_at_trial(_chunk: Chunk, state: Trials, which: int) -> tuple[RowState, 
     return RowState(state.d2[which]), None
 
 
-def _keep_trial(_chunk: Chunk, state: Trials, which: int) -> tuple[RowState, None]:
+def _keep_trial(chunk: Chunk, state: Trials, which: int) -> tuple[RowState, None]:
     # A copy, so that the rejected candidates' distances are freed.
-    return RowState(state.d2[which].copy()), None
+    d2 = chunk.empty(state.d2.dtype)
+    d2[:] = state.d2[which]
+    return RowState(d2), None
 
 
 def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Look]:
@@ -72,19 +85,38 @@ def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Lo
     return state, _look(chunk, state.d2, shared.keys)
 
 
-def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
-    d2 = state.d2.copy()
-    labels = state.labels.copy() if state.labels.size else np.zeros(len(d2), np.int32)
-    distances.assign(chunk.rows, new.centers, new.first_label, d2, labels)
-    return RowState(d2, labels), None
-
-
 def assigned(chunk: Chunk, centers: Floats) -> RowState:
-    """D² and label of each row of a chunk for these centres."""
-    d2 = np.full(len(chunk.rows), np.inf, chunk.rows.dtype)
-    labels = np.zeros(len(chunk.rows), np.int32)
-    distances.assign(chunk.rows, centers, 0, d2, labels)
-    return RowState(d2, labels)
+    """D², label and bound of each row for these centres."""
+    rows, everywhere = chunk.rows, all_positions(len(chunk.rows))
+    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
+    labels = chunk.empty(np.int32)
+    distances.assign(rows, everywhere, centers, labels, others)
+    distances.own_distances(rows, everywhere, centers, labels, d2)
+    return RowState(d2, labels, others)
+
+
+def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Look]:
+    """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
+    rows, centers, slack = chunk.rows, shared.centers, shared.slack
+    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
+    labels, found = chunk.empty(np.int32), chunk.empty(np.int32)
+    distances.own_distances(rows, all_positions(len(rows)), centers, state.labels, d2)
+    n_doubtful = distances.doubtful_rows(
+        d2, state.labels, state.others, slack, rows.shape[1], others, found
+    )
+    labels[:] = state.labels
+    distances.assign(rows, found[:n_doubtful], centers, labels, others)
+    n_changed = distances.changed_rows(state.labels, labels, found)
+    distances.own_distances(rows, found[:n_changed], centers, labels, d2)
+    return RowState(d2, labels, others), _look(chunk, d2, shared.keys)
+
+
+def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
+    d2, labels, others = state.d2.copy(), chunk.empty(np.int32), chunk.empty(state.d2.dtype)
+    labels[:] = state.labels if state.labels.size else 0
+    everywhere = all_positions(len(d2))
+    distances.assign(chunk.rows, everywhere, new.centers, labels, others, d2, new.first_label)
+    return RowState(d2, labels), None
 
 
 def _trial_distances(chunk: Chunk, state: RowState, centers: Floats) -> Floats:
@@ -114,4 +146,5 @@ TRY_CENTERS_WITH_COSTS = Sweep(_try_centers_with_costs, add_arrays)
 LOOK_AT_TRIAL = Sweep(_look_at_trial, nothing)
 KEEP_TRIAL = Sweep(_keep_trial, nothing)
 ASSIGN = Sweep(_assign, _add_looks)
+ASSIGN_MOVED = Sweep(_assign_moved, _add_looks)
 ASSIGN_NEW = Sweep(_assign_new, nothing)
