@@ -45,7 +45,7 @@ def assert_identical(a, b):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_features", [2, 48])
+@pytest.mark.parametrize("n_features", [2, 64])
 @pytest.mark.parametrize("init", list(SEEDINGS))
 def test_threads_and_executions_agree_to_the_bit(worker, init, n_features, dtype):
     X, _, _ = make_contaminated_blobs(

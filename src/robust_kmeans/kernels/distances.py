@@ -19,13 +19,13 @@ from robust_kmeans.kernels.jit import jit
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int32]
 
-# Rows per tile: long enough to outweigh the start of each inner loop, and a tile of 39
+# Rows per tile: long enough to outweigh the start of each inner loop, and a tile of 47
 # features of float64 still leaves most of the L2 cache alone.
 TILE = 256
 # From this many features on, a matrix product pays for itself (measured by
 # benchmarks/assignment.py); it must not depend on the number of rows, or predicting rows
 # one by one would round differently from predicting them together.
-SHORTLIST_FEATURES = 40
+SHORTLIST_FEATURES = 48
 # Rows per matrix product: the product stays in the L2 cache up to a few hundred centres.
 SHORTLIST_ROWS = 512
 

@@ -34,12 +34,20 @@ def histogram(keys, weights, low, shift, counts, mass):
     magnitude = np.iinfo(keys.dtype).max
     last = counts.shape[0] - 1
     weighted = weights.shape[0] > 0
+    above = 0
     for i in range(keys.shape[0]):
-        bin_ = (((keys[i] & magnitude) - low) >> shift) + 1
-        bin_ = min(max(bin_, 0), last)
+        key = keys[i] & magnitude
+        if key < low:
+            # Most rows, as a rule: they are counted by what they are not.
+            if weighted:
+                mass[0] += weights[i]
+            continue
+        above += 1
+        bin_ = min(((key - low) >> shift) + 1, last)
         counts[bin_] += 1
         if weighted:
             mass[bin_] += weights[i]
+    counts[0] += keys.shape[0] - above
 
 
 @jit

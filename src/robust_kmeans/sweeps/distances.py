@@ -99,7 +99,7 @@ def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowStat
     """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
     rows, centers, slack = chunk.rows, shared.centers, shared.slack
     d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
-    labels, found = chunk.empty(np.int32), chunk.empty(np.int32)
+    labels, found = chunk.empty(np.int32), np.empty(len(rows), np.int32)
     distances.own_distances(rows, all_positions(len(rows)), centers, state.labels, d2)
     n_doubtful = distances.doubtful_rows(
         d2, state.labels, state.others, slack, rows.shape[1], others, found

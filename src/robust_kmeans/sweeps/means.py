@@ -77,7 +77,11 @@ def _farthest_kept(
     chunk: Chunk, state: RowState, shared: FarthestShared
 ) -> tuple[RowState, FarRows]:
     kept = np.flatnonzero(kept_weights(chunk, state, shared.cut) > 0)
-    far = kept[np.argsort(-state.d2[kept], kind="stable")[: shared.n_rows]]
+    d2 = state.d2[kept]
+    if len(d2) > shared.n_rows:
+        least = np.partition(d2, -shared.n_rows)[-shared.n_rows]
+        kept, d2 = kept[d2 >= least], d2[d2 >= least]
+    far = kept[np.argsort(-d2, kind="stable")[: shared.n_rows]]
     return state, FarRows(state.d2[far], chunk.start + far, chunk.rows[far])
 
 
