@@ -115,6 +115,21 @@ def test_chunks_are_views_and_read_only():
         assert not same.weights.flags.writeable
 
 
+def test_memory_is_reused_only_once_nobody_has_it():
+    chunk = Chunk(np.zeros((5, 2)), np.empty(0), 0)
+    first = chunk.empty(np.float64)
+    view = chunk.empty(np.float64)[:2]
+    addresses = {first.ctypes.data, view.ctypes.data}
+    assert len(addresses) == 2
+    assert chunk.empty(np.int32).dtype == np.int32
+    third = chunk.empty(np.float64)
+    assert third.ctypes.data not in addresses
+    del view
+    again = [chunk.empty(np.float64), chunk.empty(np.float64)]
+    assert len({array.ctypes.data for array in again} & addresses) == 1
+    assert first.ctypes.data not in {array.ctypes.data for array in again}
+
+
 def test_take_returns_rows_in_the_order_asked_for(open_data):
     X = np.arange(20.0).reshape(10, 2)
     with open_data(X, None, 4) as data:

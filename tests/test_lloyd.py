@@ -119,6 +119,25 @@ def test_translation_moves_the_centers_along(open_data, dtype, rtol):
     assert b.inertia == pytest.approx(a.inertia, rel=rtol)
 
 
+@pytest.mark.parametrize("n_features", [2, 64])
+def test_far_outliers_leave_the_inliers_results_alone(open_data, n_features):
+    # In float32 a sum or a norm that a row at 1e6 entered would have no digit left for 1.
+    random = np.random.RandomState(0)
+    X = random.standard_normal((400, n_features)).astype(np.float32)
+    X[:200] += 6
+    start = X[[10, 150, 250, 390]]
+    results = []
+    for distance in (1e2, 1e6):
+        X[::40] = distance * random.choice([-1, 1], size=(10, n_features))
+        with open_data(X) as rows:
+            results.append(run_lloyd(rows, start, 10)[1])
+    near, far = results
+    np.testing.assert_array_equal(far.cluster_centers, near.cluster_centers)
+    np.testing.assert_array_equal(far.labels, near.labels)
+    assert far.inertia == near.inertia
+    assert far.outlier_indices.tolist() == list(range(0, 400, 40))
+
+
 def test_row_order_changes_nothing(open_data):
     X, start, z = blobs()
     order = np.random.RandomState(1).permutation(len(X))

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
-from robust_kmeans.seeding.drawing import Seeding
+from robust_kmeans.seeding.drawing import Seeding, seed_rows
 from robust_kmeans.seeding.registry import seeding_by_name
-from robust_kmeans.validation import RandomState, check_clusters, open_rows, outlier_budget
+from robust_kmeans.validation import RandomState
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,15 @@ class SeedingInit:
         self, X: ArrayLike, n_clusters: int, random_state: RandomState = None
     ) -> NDArray[np.floating]:
         """Centres of shape (n_clusters, n_features) for X."""
-        with open_rows(X, n_threads=self.n_threads) as data:
-            z = outlier_budget(data, self.n_outliers)
-            check_clusters(data, n_clusters, z)
-            return self.seeding.seed(data, n_clusters, z, check_random_state(random_state)).centers
+        seeds = seed_rows(
+            self.seeding,
+            X,
+            n_clusters,
+            n_outliers=self.n_outliers,
+            random_state=random_state,
+            n_threads=self.n_threads,
+        )
+        return seeds.centers
 
 
 def as_init(

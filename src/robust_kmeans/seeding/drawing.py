@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.sweeps.distances import START, Centers
 from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
+from robust_kmeans.validation import RandomState, check_clusters, open_rows, outlier_budget
 
 EQUAL_CHANCES = Weighting(flat=1.0, slope=0.0, clip=0.0)
 """Every row has a chance in proportion to its weight, whatever its D²."""
@@ -37,6 +39,23 @@ class Seeding(Protocol):
         random: np.random.RandomState,
     ) -> Seeds:
         """Choose `n_clusters` rows as centres."""
+
+
+def seed_rows(
+    seeding: Seeding,
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    n_outliers: int | float = 0,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
+    n_threads: int | None = None,
+) -> Seeds:
+    """Check the input of a public function, and seed."""
+    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
+        z = outlier_budget(data, n_outliers)
+        check_clusters(data, n_clusters, z)
+        return seeding.seed(data, n_clusters, z, check_random_state(random_state))
 
 
 def clipped(threshold: float) -> Weighting:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
@@ -25,6 +24,7 @@ from robust_kmeans.seeding.drawing import (
     draw,
     first_row,
     n_trials,
+    seed_rows,
 )
 from robust_kmeans.sweeps.distances import (
     ADD_CENTER,
@@ -32,7 +32,7 @@ from robust_kmeans.sweeps.distances import (
     TRY_CENTERS_WITH_COSTS,
     Centers,
 )
-from robust_kmeans.validation import RandomState, check_clusters, check_trials, open_rows
+from robust_kmeans.validation import RandomState, check_trials
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,11 @@ def kmeans_plusplus(
     >>> sorted(centers[:, 0])
     [np.float64(1.0), np.float64(10.0)]
     """
-    seeding = KMeansPlusPlus(n_local_trials)
-    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
-        check_clusters(data, n_clusters)
-        return seeding.seed(data, n_clusters, 0, check_random_state(random_state))
+    return seed_rows(
+        KMeansPlusPlus(n_local_trials),
+        X,
+        n_clusters,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+    )

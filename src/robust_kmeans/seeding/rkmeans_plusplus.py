@@ -15,21 +15,25 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.seeding.drawing import EQUAL_CHANCES, Seeds, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.drawing import (
+    EQUAL_CHANCES,
+    Seeds,
+    as_seeds,
+    clipped,
+    draw,
+    first_row,
+    seed_rows,
+)
 from robust_kmeans.seeding.reduction import reduce_to_k
 from robust_kmeans.sweeps.base import add_numbers
 from robust_kmeans.sweeps.distances import ASSIGN_NEW, NewCenters
 from robust_kmeans.sweeps.sampling import MASS, Row, Weighting
 from robust_kmeans.validation import (
     RandomState,
-    check_clusters,
     check_count,
     check_share,
-    open_rows,
-    outlier_budget,
 )
 
 
@@ -131,8 +135,12 @@ def rkmeans_plusplus(
     >>> sorted(centers[:, 0])
     [np.float64(1.0), np.float64(10.0)]
     """
-    seeding = MixtureSeeding(alpha, delta, n_restarts)
-    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
-        z = outlier_budget(data, n_outliers)
-        check_clusters(data, n_clusters, z)
-        return seeding.seed(data, n_clusters, z, check_random_state(random_state))
+    return seed_rows(
+        MixtureSeeding(alpha, delta, n_restarts),
+        X,
+        n_clusters,
+        n_outliers=n_outliers,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+    )

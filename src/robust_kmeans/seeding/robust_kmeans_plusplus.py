@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.seeding.drawing import (
@@ -36,6 +35,7 @@ from robust_kmeans.seeding.drawing import (
     draw,
     first_row,
     n_trials,
+    seed_rows,
 )
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import (
@@ -49,11 +49,8 @@ from robust_kmeans.sweeps.sampling import Row
 from robust_kmeans.trimming import find_cut, run_and_cut, where_to_look
 from robust_kmeans.validation import (
     RandomState,
-    check_clusters,
     check_positive,
     check_trials,
-    open_rows,
-    outlier_budget,
 )
 
 
@@ -156,8 +153,12 @@ def robust_kmeans_plusplus(
     >>> sorted(centers[:, 0])
     [np.float64(1.0), np.float64(10.0)]
     """
-    seeding = RobustKMeansPlusPlus(eta, n_local_trials)
-    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
-        z = outlier_budget(data, n_outliers)
-        check_clusters(data, n_clusters, z)
-        return seeding.seed(data, n_clusters, z, check_random_state(random_state))
+    return seed_rows(
+        RobustKMeansPlusPlus(eta, n_local_trials),
+        X,
+        n_clusters,
+        n_outliers=n_outliers,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+    )

@@ -15,19 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.seeding.drawing import Seeds, as_center, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.drawing import (
+    Seeds,
+    as_center,
+    as_seeds,
+    clipped,
+    draw,
+    first_row,
+    seed_rows,
+)
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.sweeps.distances import ADD_CENTER, ASSIGN, Centers
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
-    check_clusters,
     check_positive,
-    open_rows,
-    outlier_budget,
 )
 
 
@@ -115,8 +119,12 @@ def tkmeans_plusplus(
     >>> centers.shape
     (2, 2)
     """
-    seeding = TKMeansPlusPlus(eta, opt_guess)
-    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
-        z = outlier_budget(data, n_outliers)
-        check_clusters(data, n_clusters, z)
-        return seeding.seed(data, n_clusters, z, check_random_state(random_state))
+    return seed_rows(
+        TKMeansPlusPlus(eta, opt_guess),
+        X,
+        n_clusters,
+        n_outliers=n_outliers,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+    )

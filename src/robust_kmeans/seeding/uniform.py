@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row
+from robust_kmeans.seeding.drawing import Seeds, as_seeds, clipped, draw, first_row, seed_rows
 from robust_kmeans.sweeps.sampling import CROSS_OUT
-from robust_kmeans.validation import RandomState, check_clusters, open_rows
+from robust_kmeans.validation import RandomState
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,11 @@ def random_rows(
     >>> indices
     array([2, 3])
     """
-    with open_rows(X, sample_weight=sample_weight, n_threads=1) as data:
-        check_clusters(data, n_clusters)
-        return RandomSeeding().seed(data, n_clusters, 0, check_random_state(random_state))
+    return seed_rows(
+        RandomSeeding(),
+        X,
+        n_clusters,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=1,
+    )

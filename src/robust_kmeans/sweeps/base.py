@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from sys import getrefcount
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -43,12 +44,10 @@ class Chunk:
 
         Asking the system for fresh memory in every sweep costs as much as the arithmetic.
         """
-        for array in self._spare:
-            # Three references: the list's, the loop's and the call's.  Nobody else has it.
-            if getrefcount(array) == 3 and array.dtype == dtype:
-                return array
-        array = np.empty(len(self.rows), dtype)
-        self._spare.append(array)
+        array = _unused(self._spare, dtype, _REFERENCES_WHEN_UNUSED)
+        if array is None:
+            array = np.empty(len(self.rows), dtype)
+            self._spare.append(array)
         return array
 
     def __post_init__(self) -> None:
@@ -61,6 +60,21 @@ class Chunk:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Chunk, (self.rows, self.weights, self.start)
+
+
+def _unused(arrays: list[NDArray[Any]], dtype: DTypeLike, references: int) -> NDArray[Any] | None:
+    """An array that nobody has but the list: it has no more than so many references."""
+    for array in arrays:
+        if getrefcount(array) <= references and array.dtype == dtype:
+            return array
+    return None
+
+
+# The list's own and those of the loop and the call, which differ between versions of Python:
+# found with the very function that will use it.
+_REFERENCES_WHEN_UNUSED = next(
+    n for n in count(1) if _unused([np.empty(0)], np.float64, n) is not None
+)
 
 
 @lru_cache(maxsize=8)
