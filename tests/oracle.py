@@ -104,6 +104,24 @@ def mixture_candidates(X, k, alpha, per_round, random, weights=None):
     return rows
 
 
+def reduce_to_k(X, candidates, k, z, n_restarts, random):
+    """Candidates weighted by the rows that they retain, then the cheapest of several k-means++."""
+    distances = squared_distances(X, X[candidates])
+    kept = kept_weights(distances.min(axis=1), z)
+    weights = np.bincount(distances.argmin(axis=1), kept, minlength=len(candidates))
+    useful = np.flatnonzero(weights)
+    points, weights = X[candidates][useful], weights[useful]
+    best, best_cost = None, np.inf
+    for _ in range(n_restarts):
+        rows = kmeans_plusplus(points, k, 1, random, weights)
+        cost = weights @ squared_distances(points, points[rows]).min(axis=1)
+        if best is None or cost < best_cost:
+            best, best_cost = rows, cost
+        if cost == 0:
+            break
+    return [candidates[useful[row]] for row in best]
+
+
 def lloyd_iteration(X, centers, z, weights=None):
     """Assign, cut, means; an empty cluster moves to the farthest row that is kept."""
     distances = squared_distances(X, centers)

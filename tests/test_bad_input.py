@@ -217,6 +217,11 @@ CASES = {
         ValueError,
         "n_outliers=500 leaves nothing: the total sample_weight is 500; lower n_outliers",
     ),
+    "weights that overflow the cost": (
+        Fit(ROWS * 1e10, sample_weight=ONES * 1e300),
+        ValueError,
+        "squared distances would overflow",
+    ),
     "weights on too few rows": (
         Fit(sample_weight=np.arange(1000) < 2),
         ValueError,

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans import lloyd, trimmed_kmeans
-from robust_kmeans.clustering import finish
+from robust_kmeans.clustering import _threshold, finish
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.lloyd import trimmed_lloyd
-from robust_kmeans.sweeps.base import Sweep
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
+from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, assigned
 from robust_kmeans.sweeps.order import histogram
+from robust_kmeans.sweeps.rows import Model, predicted_labels
 from tests import oracle
 from tests.strategies import DTYPES, problems
 
@@ -243,6 +245,27 @@ def test_stopping_compares_movement_with_the_spread_of_inliers():
     assert np.sum((moved[1] - moved[0]) ** 2) <= limit
 
 
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+def test_a_run_ends_at_the_first_small_move(tol):
+    # Without clusters centres move on for long, so that every factor of the rule matters.
+    X = np.random.RandomState(0).uniform(size=(2000, 5)) * [1, 2, 3, 4, 5]
+    z, start = 400, X[:8]
+
+    def is_small(before, after):
+        d2 = oracle.squared_distances(X, before).min(axis=1)
+        limit = tol * oracle.trimmed_cost(d2, z) / ((len(X) - z) * X.shape[1])
+        return np.sum((after - before) ** 2) <= limit
+
+    history = [start] + [
+        trimmed_kmeans(X, start, n_outliers=z, tol=0, max_iter=m).cluster_centers
+        for m in range(1, 60)
+    ]
+    n_iter = next(m for m in range(59) if is_small(history[m], history[m + 1]))
+    result = trimmed_kmeans(X, start, n_outliers=z, tol=tol)
+    assert result.n_iter == n_iter
+    np.testing.assert_array_equal(result.cluster_centers, history[n_iter])
+
+
 def test_zero_tolerance_ends_at_a_fixed_point():
     X, start, z = blobs()
     result = trimmed_kmeans(X, start, n_outliers=z, tol=0)
@@ -252,12 +275,20 @@ def test_zero_tolerance_ends_at_a_fixed_point():
     np.testing.assert_array_equal(again.cluster_centers, result.cluster_centers)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_threshold_separates_kept_from_flagged_even_between_neighbouring_floats(dtype):
-    near = dtype(1.0)
-    far = np.nextafter(near, dtype(2.0))
-    X = np.array([[-near], [near], [far]], dtype)
-    result = trimmed_kmeans(X, [[0.0]], n_outliers=1, max_iter=1, tol=1e9)
-    kept, flagged = np.sort(result.outlier_scores)[1:]
-    assert kept <= result.outlier_threshold
-    assert flagged > result.outlier_threshold or kept == flagged
+def test_threshold_lies_between_neighbouring_floats():
+    kept = np.nextafter(1.0, 2.0)
+    flagged = np.nextafter(kept, 2.0)
+    assert kept + (flagged - kept) / 2 == flagged, "the middle rounds up: what is tested here"
+    cut = Cut(value=kept, row=0, trimmed=0.0, weight=1, cost=0.0)
+    assert kept <= _threshold(cut, flagged) < flagged
+
+
+def test_prediction_separates_neighbouring_float32_scores():
+    x = np.float32(1.5) + np.arange(64, dtype=np.float32) * np.finfo(np.float32).eps
+    d2 = x * x
+    middle = (d2[:-1].astype(np.float64) + d2[1:]) / 2
+    # Where a threshold in float32 would round up to the flagged row's score, and lose it.
+    at = int(np.flatnonzero(middle.astype(np.float32) == d2[1:])[0])
+    model = Model(np.zeros((1, 1), np.float32), float(middle[at]))
+    chunk = Chunk(x[at : at + 2, np.newaxis], NO_WEIGHTS, 0)
+    assert predicted_labels(chunk, None, model)[1].tolist() == [0, -1]

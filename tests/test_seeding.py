@@ -95,6 +95,36 @@ def test_rkm_candidates_equal_the_oracle(open_data, problem):
     assert [row.index for row in drawn] == expected
 
 
+@given(problem=problems(), n_restarts=st.sampled_from([1, 4]))
+@settings(max_examples=40)
+def test_rkm_equals_the_oracle(open_data, problem, n_restarts):
+    X, k, z, _, seed, n_chunks = problem
+    assume(len(np.unique(X, axis=0)) > 4 * k + 1)
+    random = np.random.RandomState(seed)
+    candidates = oracle.mixture_candidates(X, k, 0.5, 4, random)
+    expected = oracle.reduce_to_k(X, candidates, k, z, n_restarts, random)
+    with open_data(X, None, n_chunks) as rows:
+        seeding = MixtureSeeding(alpha=0.5, delta=0.25, n_restarts=n_restarts)
+        _, indices = seed_quietly(rows, seeding, k, z, seed)
+    assert indices[: len(expected)].tolist() == expected
+
+
+@given(problem=problems())
+@settings(max_examples=25)
+def test_tkm_guesses_the_trimmed_cost_of_kmeans_plusplus(open_data, problem):
+    X, k, z, _, seed, n_chunks = problem
+    assume(z > 0)
+    random = np.random.RandomState(seed)
+    guessed = oracle.kmeans_plusplus(X, k, 1, random)
+    d2 = oracle.squared_distances(X, X[guessed]).min(axis=1)
+    guess = oracle.trimmed_cost(d2, z)
+    assume(guess > 0)
+    expected = oracle.tkmeans_plusplus(X, k, z, 0.5, guess, random)
+    with open_data(X, None, n_chunks) as rows:
+        _, indices = seed_quietly(rows, TKMeansPlusPlus(0.5), k, z, seed)
+    assert indices[: len(expected)].tolist() == expected
+
+
 @each_seeding
 @given(problem=problems())
 @settings(max_examples=15)

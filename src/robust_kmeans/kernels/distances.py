@@ -179,7 +179,7 @@ def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, oth
     total = np.empty(TILE, rows.dtype)
     best = np.empty(TILE, rows.dtype)
     second = np.empty(TILE, rows.dtype)
-    winner = np.empty(TILE, np.int32)
+    winner = np.zeros(TILE, np.int32)
     # A mask, not %: it tells the compiler that no index is negative, so that it can vectorise.
     by_four = 1 + ((n_features - 1) & 3)
     for start in range(0, n_rows, TILE):
@@ -272,6 +272,8 @@ def _assign_by_shortlist(
         row = which[i]
         only = n_candidates[i] == 1
         best = d2[row] if present else real(np.inf)
+        if not present:
+            labels[row] = first_label
         for j in range(candidate[i] if only else 0, candidate[i] + 1):
             low = center_norms[j] - error * center_norms[j]
             if only or low - two * products[j, i] <= ceiling[i]:
