@@ -33,6 +33,7 @@ class Pickling(Execution):
         self.weighted = weights is not None
         self.total_weight = float(len(rows) if weights is None else weights.sum())
         self.n_weighty_rows = len(rows) if weights is None else int(np.count_nonzero(weights))
+        self.least_weight = 1.0 if weights is None else float(weights[weights > 0].min())
         self.summary_sizes: dict[str, int] = {}
         self._pool = pool
         self._chunks = [

@@ -11,6 +11,7 @@ from robust_kmeans import (
     KMeansPlusPlus,
     MixtureSeeding,
     RobustKMeans,
+    Seeds,
     TKMeansPlusPlus,
     as_init,
     outlier_precision_recall,
@@ -37,6 +38,16 @@ class Fit:
     def __call__(self, model=None):
         model = (model or RobustKMeans()).set_params(**self.parameters)
         model.fit(self.X() if callable(self.X) else self.X, sample_weight=self.sample_weight)
+
+
+class Returns:
+    """A seeding of the user's own."""
+
+    def __init__(self, centers):
+        self.centers = centers
+
+    def seed(self, data, n_clusters, n_outliers, random):
+        return Seeds(self.centers, np.arange(len(self.centers)))
 
 
 def using(value, row=7, column=1, dtype=np.float64):
@@ -217,8 +228,23 @@ CASES = {
         ValueError,
         "n_outliers=500 leaves nothing: the total sample_weight is 500; lower n_outliers",
     ),
+    "a constant too large to sum": (
+        Fit(np.column_stack([ROWS, np.full(len(ROWS), 1e306)])),
+        ValueError,
+        r"values up to 1e\+306 in column 2: their sum would overflow float64. Scale the data",
+    ),
+    "a seeding that returns NaN": (
+        Fit(init=Returns(np.full((3, 2), np.nan))),
+        ValueError,
+        "what the seeding returned has NaN or infinite values",
+    ),
+    "a seeding that returns too many centres": (
+        Fit(init=Returns(ROWS[:4])),
+        ValueError,
+        r"what the seeding returned has shape \(4, 2\); expected \(3, 2\)",
+    ),
     "weights that overflow the cost": (
-        Fit(ROWS * 1e10, sample_weight=ONES * 1e300),
+        Fit(ROWS * 1e60, sample_weight=ONES * 1e200),
         ValueError,
         "squared distances would overflow",
     ),

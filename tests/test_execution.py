@@ -130,12 +130,6 @@ def test_memory_is_reused_only_once_nobody_has_it():
     assert first.ctypes.data not in {array.ctypes.data for array in again}
 
 
-def test_take_returns_rows_in_the_order_asked_for(open_data):
-    X = np.arange(20.0).reshape(10, 2)
-    with open_data(X, None, 4) as data:
-        np.testing.assert_array_equal(data.take(np.array([7, 0, 7, 9])), X[[7, 0, 7, 9]])
-
-
 def _fail_on_third(chunk, _state, _shared):
     if chunk.start == 2:
         raise ZeroDivisionError("in a step")
@@ -213,12 +207,14 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
 def test_an_interrupt_ends_a_fit_quickly():
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=20)
+    command = [sys.executable, "-c", INTERRUPTED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(1.0)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert output == "interrupted\n"
     assert process.returncode == 0

@@ -17,7 +17,9 @@ from robust_kmeans import (
     TKMeansPlusPlus,
     kmeans_plusplus,
     random_rows,
+    rkmeans_plusplus,
     robust_kmeans_plusplus,
+    tkmeans_plusplus,
     trimmed_inertia,
 )
 from robust_kmeans.datasets import make_contaminated_blobs
@@ -210,6 +212,15 @@ def test_a_row_that_would_be_trimmed_is_not_drawn_once_no_cost_is_left(open_data
         for seed in range(30):
             indices = seed_quietly(rows, seeding, 2, 1, seed).indices
             assert indices[0] == 9 or 9 not in indices
+
+
+def test_chances_too_small_for_a_float_end_a_seeding():
+    X = np.random.RandomState(0).standard_normal((60, 2))
+    with pytest.warns(ConvergenceWarning):
+        tkmeans_plusplus(X, 3, n_outliers=5, opt_guess=5e-324, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        robust_kmeans_plusplus(X * 1e-10, 3, n_outliers=5, eta=1e-310, random_state=0)
+    rkmeans_plusplus(X * 3e-161, 3, n_outliers=5, random_state=0)
 
 
 @each_seeding

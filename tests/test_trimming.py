@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robust_kmeans import trimming
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.sweeps.cut import FLAGGED, flagged_rows, kept_weights
+from robust_kmeans.sweeps.cut import LEAST_FLAGGED, flagged_rows, kept_weights
 from robust_kmeans.sweeps.order import KeyRange
 from robust_kmeans.trimming import find_cut, where_to_look
 from tests import oracle
@@ -107,6 +107,13 @@ def test_weights_that_add_up_to_the_budget_only_within_rounding_trim_whole_rows(
     np.testing.assert_allclose(kept[:7], 0.1)
 
 
+def test_light_rows_beside_a_heavy_outlier_are_not_swallowed_by_rounding(open_data):
+    d2, weights = np.arange(50.0, 0.0, -1.0), np.full(50, 1e-5)
+    weights[0] = 1e9
+    _, _, flagged = cut_and_rows(open_data, d2, 1e9, weights)
+    assert np.flatnonzero(flagged).tolist() == [0]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_at_distance_zero_are_never_outliers(open_data, dtype):
     for n in (10, 3 * trimming.FEW_ROWS):
@@ -126,8 +133,8 @@ def test_negative_zero_counts_as_zero(open_data):
 def test_least_flagged_distance_is_infinite_when_none_is_flagged(open_data):
     with open_data(np.zeros((4, 1)), np.full(4, 10.0)) as data:
         states, _ = data.run(SET_D2, None, np.array([1.0, 2.0, 3.0, 4.0]))
-        flagged = data.summarise(FLAGGED, states, find_cut(data, states, 0.5))
-        assert (flagged.count, flagged.least_d2) == (0, np.inf)
+        assert data.summarise(LEAST_FLAGGED, states, find_cut(data, states, 0.5)) == np.inf
+        assert data.summarise(LEAST_FLAGGED, states, find_cut(data, states, 20)) == 3
 
 
 @example(n_rows=100_000, z=20_000)

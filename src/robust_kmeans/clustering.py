@@ -17,7 +17,7 @@ from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.reporting import Callback, Progress
 from robust_kmeans.seeding.drawing import Seeding
-from robust_kmeans.sweeps.cut import FLAGGED, Cut
+from robust_kmeans.sweeps.cut import LEAST_FLAGGED, Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
 from robust_kmeans.validation import (
@@ -90,9 +90,11 @@ def solve(
             callback(Progress(stage, run, n_init, step, max_iter, inertia))
 
         seeds = seeding.seed(data, n_clusters, n_outliers, random)
-        found = trimmed_lloyd(
-            data, seeds.centers, n_outliers, max_iter=max_iter, tol=tol, report=report
+        # A seeding may be the user's own.
+        centers = as_centers(
+            seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"
         )
+        found = trimmed_lloyd(data, centers, n_outliers, max_iter=max_iter, tol=tol, report=report)
         if best is None or found.inertia < best.inertia:
             best = found
     assert best is not None
@@ -110,9 +112,7 @@ def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClusteri
         inertia=run.inertia,
         outlier_indices=np.flatnonzero(labels < 0),
         outlier_scores=data.collect(squared_distances, run.states, None),
-        outlier_threshold=_threshold(
-            run.cut, data.summarise(FLAGGED, run.states, run.cut).least_d2
-        ),
+        outlier_threshold=_threshold(run.cut, data.summarise(LEAST_FLAGGED, run.states, run.cut)),
         n_outliers=run.cut.weight if data.weighted else int(run.cut.weight),
         n_iter=run.n_iter,
         inertia_history=np.array(run.history),

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_kmeans.clustering import finish, solve
 from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
-from robust_kmeans.seeding.registry import Init, resolve_init
+from robust_kmeans.seeding.registry import Init, is_seeding, resolve_init
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import Model, distances_to, predicted_d2, predicted_labels
 from robust_kmeans.trimming import run_and_cut
@@ -263,7 +263,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback={self.callback!r} must be callable with one argument.")
         given = not isinstance(self.init, str) and not callable(self.init)
-        if given and not hasattr(self.init, "seed") and self.n_init > 1:
+        if given and not is_seeding(self.init) and self.n_init > 1:
             raise ValueError(
                 f"n_init={self.n_init} runs from one array of centres would all be equal; "
                 f"use n_init=1."

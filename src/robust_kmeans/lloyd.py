@@ -27,9 +27,9 @@ from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     UPDATE,
-    ClusterShared,
     ClusterTotals,
     FarthestShared,
+    UpdateShared,
 )
 from robust_kmeans.trimming import run_and_cut
 
@@ -79,7 +79,7 @@ def trimmed_lloyd(
     report(0, cut.cost)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
     while len(history) <= max_iter + len(centers):
-        totals = data.summarise(UPDATE, states, ClusterShared(cut, len(centers)))
+        totals = data.summarise(UPDATE, states, UpdateShared(cut, centers))
         if len(history) > max_iter and totals.mass.all():
             break
         moved = _means_or_farthest_inliers(data, states, cut, totals, centers)
@@ -110,7 +110,7 @@ def _means_or_farthest_inliers(
     """
     moved = centers.copy()
     filled = totals.mass > 0
-    moved[filled] = totals.sums[filled] / totals.mass[filled, np.newaxis]
+    moved[filled] += totals.sums[filled] / totals.mass[filled, np.newaxis]
     empty = np.flatnonzero(~filled)
     if empty.size:
         far = data.summarise(FARTHEST_KEPT, states, FarthestShared(cut, len(empty)))

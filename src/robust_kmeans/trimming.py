@@ -7,8 +7,8 @@ over the bit patterns of D² finds the bin in which the cut falls; the search na
 that bin until it holds few enough rows to look at, or only one value.
 
 Cost: passes over D², none over the rows.  Sweeps that measure distances make the first
-histogram on the way, near the last cut; then one pass, which also adds up ρ, is usually
-enough.  Without a last cut it is one or two more.
+histogram on the way, near the last cut; then one more, which looks at one bin and adds
+up ρ, is usually enough.  Without a last cut it is one or two more.
 """
 
 from __future__ import annotations
@@ -37,9 +37,6 @@ from robust_kmeans.sweeps.order import (
 
 # So many rows are looked at one by one; it bounds the largest summary that travels.
 FEW_ROWS = 1024
-
-# Weights such as 0.1 add up to their total only within rounding.
-_ROUNDING = 1e-12
 
 
 def run_and_cut(
@@ -85,10 +82,11 @@ def find_cut(
         cost = data.summarise(COST_BELOW, states, np.inf)
         return Cut(value=np.inf, row=0, trimmed=0.0, weight=0, cost=cost)
     keys = where_to_look(data.dtype) if keys is None else keys
+    budget = _with_rounding(data, n_outliers)
     while True:
         if histogram is None:
             histogram = data.summarise(HISTOGRAM, states, keys)
-        keys, above, n_rows = _bin_of_the_cut(histogram, keys, n_outliers, data.dtype)
+        keys, above, n_rows = _bin_of_the_cut(histogram, keys, budget, data.dtype)
         if keys == (0, 1):
             # The rest are at distance 0: they cost nothing and are never trimmed.
             return Cut(value=0.0, row=0, trimmed=0.0, weight=above, cost=0.0)
@@ -113,12 +111,12 @@ def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
 
 
 def _bin_of_the_cut(
-    histogram: Histogram, keys: KeyRange, n_outliers: float, dtype: np.dtype[Any]
+    histogram: Histogram, keys: KeyRange, budget: float, dtype: np.dtype[Any]
 ) -> tuple[KeyRange, float, int]:
     """The bin in which the budget runs out, the weight above it, and its rows."""
     from_top = np.cumsum(histogram.mass[::-1])
     filled = np.flatnonzero(histogram.counts[::-1])
-    past = filled[from_top[filled] > n_outliers * (1 + _ROUNDING)]
+    past = filled[from_top[filled] > budget]
     # Rounding may leave all the weight within the budget: then the lowest bin has the cut.
     position = int(past[0]) if past.size else int(filled[-1])
     above = float(from_top[position - 1]) if position else 0.0
@@ -142,7 +140,7 @@ def _cut_among_few(
     order = np.lexsort((found.rows, -found.d2))
     d2, weights = found.d2[order].astype(np.float64), found.weights[order]
     until = above + np.cumsum(weights)
-    past = np.flatnonzero(until > n_outliers * (1 + _ROUNDING))
+    past = np.flatnonzero(until > _with_rounding(data, n_outliers))
     boundary = int(past[0]) if past.size else len(d2) - 1
     if d2[boundary] == 0:
         return Cut(0.0, 0, 0.0, weight=above + float(weights[d2 > 0].sum()), cost=0.0)
@@ -164,7 +162,7 @@ def _cut_among_equals(
     data: Execution, states: States, value: float, above: float, n_outliers: float
 ) -> Cut:
     masses = np.array(data.summarise(MASS_AT, states, value))
-    budget = n_outliers * (1 + _ROUNDING) - above
+    budget = _with_rounding(data, n_outliers) - above
     until = np.cumsum(masses)
     filled = np.flatnonzero(masses)
     past = filled[until[filled] > budget]
@@ -179,6 +177,14 @@ def _cut_among_equals(
         weight=n_outliers,
         cost=data.summarise(COST_BELOW, states, value) + kept * value,
     )
+
+
+def _with_rounding(data: Execution, n_outliers: float) -> float:
+    """The budget and a little: weights such as 0.1 add up to it only within rounding.
+
+    Little also beside the least of the weights, or it would hold whole rows.
+    """
+    return n_outliers + min(1e-12 * n_outliers, 1e-6 * data.least_weight)
 
 
 def _key(value: float, dtype: np.dtype[Any]) -> int:

@@ -160,6 +160,13 @@ def check_values(
     ranges = data.summarise(RANGES, None)
     if ranges.first_bad >= 0:
         raise ValueError(_not_finite(ranges, feature_names))
+    highest = np.maximum(np.abs(ranges.low), np.abs(ranges.high)).astype(np.float64)
+    if highest.max() > float(np.finfo(np.float64).max) / 4 / max(1.0, data.total_weight):
+        column = _name(int(np.argmax(highest)), feature_names)
+        raise ValueError(
+            f"X has values up to {highest.max():.3g} in column {column}: their sum would "
+            f"overflow float64. Scale the data."
+        )
     largest, span = _largest_distance(ranges, centers)
     if not _fits(largest, data):
         widest = int(np.argmax(span))

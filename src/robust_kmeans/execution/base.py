@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
-from robust_kmeans.sweeps.sampling import take_rows
 
 # Values of X per chunk: 2 MiB of float32, 4 MiB of float64.  A pass over one chunk's D² then
 # takes about as long as handing out a hundred chunks.
@@ -52,6 +51,8 @@ class Execution(ABC):
     total_weight : float
     n_weighty_rows : int
         How many rows weigh more than 0.
+    least_weight : float
+        The least weight above 0.
     """
 
     n_features: int
@@ -60,6 +61,7 @@ class Execution(ABC):
     weighted: bool
     total_weight: float
     n_weighty_rows: int
+    least_weight: float
 
     @property
     def n_rows(self) -> int:
@@ -92,12 +94,3 @@ class Execution(ABC):
     ) -> Merged:
         """One sweep that leaves the states as they are: its merged summary."""
         return self.run(sweep, states, shared)[1]
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-        """The rows with these global indices, in this order."""
-        points = np.empty((len(rows), self.n_features), self.dtype)
-        chunks = np.searchsorted(self.bounds, rows, side="right") - 1
-        for chunk in np.unique(chunks):
-            here = chunks == chunk
-            points[here] = self.at(int(chunk), take_rows, None, rows[here] - self.bounds[chunk])
-        return points

@@ -61,6 +61,7 @@ class InMemory(Execution):
         self.weighted = weights is not None
         self.total_weight = float(len(rows) if weights is None else weights.sum())
         self.n_weighty_rows = len(rows) if weights is None else int(np.count_nonzero(weights))
+        self.least_weight = 1.0 if weights is None else float(weights[weights > 0].min())
         self._chunks = [
             Chunk(
                 rows[start:end], NO_WEIGHTS if weights is None else weights[start:end], int(start)

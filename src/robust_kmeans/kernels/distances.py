@@ -101,13 +101,16 @@ def doubtful_rows(d2, labels, others, slack, n_features, others_out, out):
     eps = np.finfo(d2.dtype).eps
     margin = d2.dtype.type(1 + 8 * (n_features + 4) * eps)
     rounding = d2.dtype.type(4 * eps)
+    # Below this, squares have lost digits and no margin holds.
+    smallest = d2.dtype.type(np.finfo(d2.dtype).tiny / eps)
     found = 0
     for i in range(d2.shape[0]):
         bound = others[i] * (one - rounding) - slack[labels[i]]
         others_out[i] = bound
         # Without a branch: about half of the rows may be doubtful, in no order.
         out[found] = i
-        found += not (bound > 0 and d2[i] * margin < bound * bound)
+        square = bound * bound
+        found += not (bound > 0 and square > smallest and d2[i] * margin < square)
     return found
 
 
@@ -286,6 +289,5 @@ def _assign_by_shortlist(
                     labels[row] = first_label + j
         if present:
             d2[row] = best
-        # With several candidates the one with the least estimate need not be the nearest.
-        bound = (second[i] if only else least[i]) + row_norms[i] - error * row_norms[i]
+        bound = second[i] + row_norms[i] - error * row_norms[i]
         others[row] = np.sqrt(max(bound, real(0)))

@@ -85,11 +85,16 @@ def kept_weights(d2, weights, start, value, boundary_row, boundary_trimmed, out)
 
 
 @jit
-def accumulate(rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, sums, mass):
-    """Per cluster, the weighted sum of the rows that the cut keeps, and their weight.
+def accumulate(
+    rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, centers, sums, mass
+):  # fmt: skip
+    """Per cluster, the weighted deviations from its centre of the kept rows, and their weight.
+
+    Deviations, not the rows themselves: far from the origin a sum of rows has no digits left
+    for the mean.
 
     IN   rows (m, d), labels (m,), d2 (m,), weights (m,) or (0,); start: global index of
-         the first row; the cut
+         the first row; the cut; centers (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
     n_rows, n_features = rows.shape
@@ -103,7 +108,7 @@ def accumulate(rows, labels, d2, weights, start, value, boundary_row, boundary_t
         label = labels[i]
         mass[label] += weight
         for f in range(n_features):
-            sums[label, f] += weight * np.float64(rows[i, f])
+            sums[label, f] += weight * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
 
 
 @jit

@@ -5,7 +5,8 @@ as in scikit-learn: several candidates are drawn per step, and the one that leav
 least cost is kept.  Outliers have the largest D², so this seeding runs after them; it is
 here as the baseline and as a part of other methods.
 
-Cost: one reading of X per step for all candidates of the step, and a pass over D².
+Cost per step: one reading of X for all candidates, one pass over D² for the draw, and one per
+candidate for its cost.
 """
 
 from __future__ import annotations

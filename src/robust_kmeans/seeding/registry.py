@@ -70,11 +70,16 @@ def resolve_init(
             )
     if isinstance(init, type):
         raise TypeError(f"init={init.__name__} is a class; pass an object, {init.__name__}(…).")
-    if hasattr(init, "seed"):
+    if is_seeding(init):
         return cast(Seeding, init)
     if callable(init):
         return _Callable(init, rows)
     return _Given(init)
+
+
+def is_seeding(init: object) -> bool:
+    """Whether this is a seeding object (a frame may have a column named seed)."""
+    return callable(getattr(init, "seed", None))
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class MixtureSeeding:
         cost = add_numbers(data.summarise(MASS, states, clipped(np.inf)))
         if cost == 0:
             return EQUAL_CHANCES
-        return Weighting(flat=self.alpha / weight, slope=(1 - self.alpha) / cost, clip=np.inf)
+        # The mixture times ΣD², so that a small one does not become an infinite slope.
+        return Weighting(flat=self.alpha * cost / weight, slope=1 - self.alpha, clip=np.inf)
 
 
 def rkmeans_plusplus(

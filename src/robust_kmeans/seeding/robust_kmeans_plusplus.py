@@ -81,6 +81,8 @@ class RobustKMeansPlusPlus:
             if n_outliers:
                 tau = min(tau, self.eta * cut.cost / n_outliers)
             candidates = draw(data, states, clipped(tau), random.uniform(size=trials))
+            if not candidates:  # all chances are too small for a float
+                break
             states, row, cut = _best_candidate(data, states, candidates, n_outliers, cut)
             rows.append(row)
         return as_seeds(rows, n_clusters)

@@ -67,7 +67,10 @@ class TKMeansPlusPlus:
         rows = [row]
         # Where no cost is left, only rows that will be trimmed could still be drawn.
         while len(rows) < n_clusters and cut.cost > 0:
-            (row,) = draw(data, states, clipped(tau), random.uniform(size=1))
+            drawn = draw(data, states, clipped(tau), random.uniform(size=1))
+            if not drawn:  # all chances are too small for a float
+                break
+            row = drawn[0]
             states, cut = run_and_cut(
                 data, ADD_CENTER, states, as_center(row), n_outliers, last=cut
             )

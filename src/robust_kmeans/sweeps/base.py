@@ -117,6 +117,11 @@ def add_numbers(parts: Sequence[float]) -> float:
     return float(sum(parts))
 
 
+def least_number(parts: Sequence[float]) -> float:
+    """The merge of numbers of which the least counts."""
+    return min(parts)
+
+
 def add_arrays(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """The merge of arrays that add up, in chunk order."""
     total = parts[0]

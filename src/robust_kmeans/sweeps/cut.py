@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, least_number
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,6 @@ class Cut:
     cost: float
 
 
-@dataclass(frozen=True)
-class Flagged:
-    """The rows beyond a cut: how many, and the least D² among them (infinity for none)."""
-
-    count: int
-    least_d2: float
-
-
 def kept_weights(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.float64]:
     """What each row of a chunk weighs after the cut."""
     kept = np.empty(len(state.d2))
@@ -50,13 +41,10 @@ def flagged_rows(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.bool_]:
     return (state.d2 > cut.value) | tied
 
 
-def _flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, Flagged]:
+def _least_flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, float]:
     beyond = state.d2[flagged_rows(chunk, state, cut)]
-    return state, Flagged(len(beyond), float(beyond.min(initial=np.inf)))
+    return state, float(beyond.min(initial=np.inf))
 
 
-def _add_flagged(parts: Sequence[Flagged]) -> Flagged:
-    return Flagged(sum(part.count for part in parts), min(part.least_d2 for part in parts))
-
-
-FLAGGED = Sweep(_flagged, _add_flagged)
+LEAST_FLAGGED = Sweep(_least_flagged, least_number)
+"""The least D² of an outlier; infinity where there is none."""

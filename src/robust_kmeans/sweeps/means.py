@@ -21,9 +21,16 @@ class ClusterShared(NamedTuple):
     n_clusters: int
 
 
+class UpdateShared(NamedTuple):
+    """The cut, and the centres that the rows are assigned to."""
+
+    cut: Cut
+    centers: NDArray[np.floating]
+
+
 @dataclass(frozen=True)
 class ClusterTotals:
-    """Per cluster, the weighted sum of its kept rows and their weight."""
+    """Per cluster, the weighted deviations of its kept rows from its centre, and their weight."""
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
@@ -45,13 +52,13 @@ class FarRows:
     points: NDArray[np.floating]
 
 
-def _update(chunk: Chunk, state: RowState, shared: ClusterShared) -> tuple[RowState, ClusterTotals]:
-    sums = np.zeros((shared.n_clusters, chunk.rows.shape[1]))
-    mass = np.zeros(shared.n_clusters)
+def _update(chunk: Chunk, state: RowState, shared: UpdateShared) -> tuple[RowState, ClusterTotals]:
+    sums = np.zeros(shared.centers.shape)
+    mass = np.zeros(len(shared.centers))
     cut = shared.cut
     totals.accumulate(
         chunk.rows, state.labels, state.d2, chunk.weights, chunk.start,
-        cut.value, cut.row, cut.trimmed, sums, mass,
+        cut.value, cut.row, cut.trimmed, shared.centers, sums, mass,
     )  # fmt: skip
     return state, ClusterTotals(sums, mass)
 

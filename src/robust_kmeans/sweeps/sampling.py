@@ -49,13 +49,6 @@ def draw_row(chunk: Chunk, state: RowState, target: Target) -> tuple[RowState, R
     return state, Row(chunk.start + i, np.array(chunk.rows[i]))
 
 
-def take_rows(
-    chunk: Chunk, state: object, indices: NDArray[np.int64]
-) -> tuple[object, NDArray[np.floating]]:
-    """A step for one chunk: the rows at these positions within it."""
-    return state, chunk.rows[indices]
-
-
 def _cross_out(chunk: Chunk, state: RowState, row: int) -> tuple[RowState, None]:
     if not 0 <= row - chunk.start < len(state.d2):
         return state, None
