@@ -159,7 +159,7 @@ def chunk_rows(chunk, state, _shared):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_chunks_are_views_of_a_float_array_in_c_order(dtype, writeable):
     # Enough for several chunks.
-    rows = np.arange(600_000, dtype=dtype).reshape(-1, 6)
+    rows = np.arange(1_200_000, dtype=dtype).reshape(-1, 6)
     rows.flags.writeable = writeable
     with open_rows(rows) as data:
         _, chunks = data.map(chunk_rows, None, None)

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
 
-# Values of X per chunk: 2 MiB of float32, 4 MiB of float64.  A pass over one chunk's D² then
-# takes about as long as handing out a hundred chunks.
-CHUNK_VALUES = 2**19
-# Bounds for very wide and very narrow rows: a chunk's steps must outweigh their scheduling,
-# and narrow data must still be split among the threads.
-CHUNK_ROWS = (1024, 2**16)
+# Values of X per chunk: 4 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
+# which threads queue; a pass over one chunk's D² must take much longer than that.
+CHUNK_VALUES = 2**20
+# Bounds for very wide and very narrow rows.
+CHUNK_ROWS = (1024, 2**17)
+# Chunks come in multiples of this, so that a few threads end a sweep together.
+CHUNK_GROUP = 4
 
 States = Any
 """A handle for the states of all chunks; only its execution looks inside."""
@@ -28,11 +29,13 @@ def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
     Never from the number of threads, so that sums are made in the same order, and results
     are equal bit for bit, however many there are.
 
-    >>> plan_chunks(100_000, 10)
-    array([     0,  50000, 100000])
+    >>> plan_chunks(200_000, 10)
+    array([     0,  50000, 100000, 150000, 200000])
     """
     rows = int(np.clip(CHUNK_VALUES // max(1, n_features), *CHUNK_ROWS))
     n_chunks = max(1, -(-n_rows // rows))
+    if n_chunks > 1:
+        n_chunks = -(-n_chunks // CHUNK_GROUP) * CHUNK_GROUP
     return np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
 
 
