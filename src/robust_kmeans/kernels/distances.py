@@ -26,6 +26,8 @@ TILE = 256
 # benchmarks/assignment.py); it must not depend on the number of rows, or predicting rows
 # one by one would round differently from predicting them together.
 SHORTLIST_FEATURES = 48
+# Rows that are gone through a second time while they are in the L2 cache.
+BLOCK = 2048
 # Rows per matrix product: the product stays in the L2 cache up to a few hundred centres.
 SHORTLIST_ROWS = 512
 
@@ -165,6 +167,44 @@ def assign(
         )  # fmt: skip
 
 
+def reassign(
+    rows: Floats,
+    centers: Floats,
+    slack: Floats,
+    labels_before: Labels,
+    others_before: Floats,
+    labels: Labels,
+    others: Floats,
+    d2: Floats,
+) -> None:
+    """As `assign` and `own_distances`, to the bit, after the centres have moved.
+
+    Centres are compared only for rows that bounds leave in doubt.
+
+    IN   rows (m, d), centers (k, d): as they are now; slack (k,): for each centre, how far
+         the others have moved at most; labels_before (m,), others_before (m,)
+    OUT  labels (m,), others (m,), d2 (m,)
+    """
+    # Narrow rows go block by block: those in doubt are still in the cache when they are read
+    # again.  Wide ones are left whole to the matrix product.
+    narrow = rows.shape[1] < SHORTLIST_FEATURES
+    block = np.arange(BLOCK if narrow else len(rows), dtype=np.int32)
+    found = np.empty_like(block)
+    if narrow:
+        _reassign_by_blocks(
+            rows, centers, slack, labels_before, others_before, block, found, labels, others, d2
+        )
+        return
+    own_distances(rows, block, centers, labels_before, d2)
+    n_doubtful = doubtful_rows(
+        d2, labels_before, others_before, slack, rows.shape[1], others, found
+    )
+    labels[:] = labels_before
+    assign(rows, found[:n_doubtful], centers, labels, others)
+    n_changed = changed_rows(labels_before, labels, found)
+    own_distances(rows, found[:n_changed], centers, labels, d2)
+
+
 @jit
 def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, others):
     """`assign` for narrow rows: a transposed tile lets the vector units work across rows.
@@ -227,6 +267,30 @@ def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, oth
             others[row] = np.sqrt(second[i]) * certain
             if present:
                 d2[row] = best[i]
+
+
+@jit
+def _reassign_by_blocks(
+    rows, centers, slack, labels_before, others_before, block, found, labels, others, d2
+):  # fmt: skip
+    """`reassign` for narrow rows.
+
+    IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,);
+         block (b,): 0, 1, 2, …, positions in a block
+    OUT  found (b,): scratch; labels (m,), others (m,), d2 (m,)
+    """
+    size, n_features = block.shape[0], rows.shape[1]
+    for start in range(0, rows.shape[0], size):
+        part = slice(start, min(start + size, rows.shape[0]))
+        x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
+        own_distances(x, block[: x.shape[0]], centers, before, own)
+        n_doubtful = doubtful_rows(
+            own, before, others_before[part], slack, n_features, others[part], found
+        )
+        after[:] = before
+        _assign_by_tiles(x, found[:n_doubtful], centers, 0, False, own, after, others[part])
+        n_changed = changed_rows(before, after, found)
+        own_distances(x, found[:n_changed], centers, after, own)
 
 
 @jit

@@ -97,17 +97,12 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
 
 def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Look]:
     """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
-    rows, centers, slack = chunk.rows, shared.centers, shared.slack
+    rows = chunk.rows
     d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
-    labels, found = chunk.empty(np.int32), np.empty(len(rows), np.int32)
-    distances.own_distances(rows, all_positions(len(rows)), centers, state.labels, d2)
-    n_doubtful = distances.doubtful_rows(
-        d2, state.labels, state.others, slack, rows.shape[1], others, found
+    labels = chunk.empty(np.int32)
+    distances.reassign(
+        rows, shared.centers, shared.slack, state.labels, state.others, labels, others, d2
     )
-    labels[:] = state.labels
-    distances.assign(rows, found[:n_doubtful], centers, labels, others)
-    n_changed = distances.changed_rows(state.labels, labels, found)
-    distances.own_distances(rows, found[:n_changed], centers, labels, d2)
     return RowState(d2, labels, others), _look(chunk, d2, shared.keys)
 
 
