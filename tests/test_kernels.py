@@ -67,10 +67,9 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
     moved = (centers + step).astype(dtype)
     far = np.sqrt(((moved.astype(np.float64) - centers) ** 2).sum(axis=1)).max()
     d2, after = np.empty(2000, dtype), np.empty(2000, dtype)
-    distances.own_distances(X, all_positions(2000), moved, labels, d2)
     out = np.empty(2000, np.int32)
     slack = np.full(12, far * (1 + 1e-6), dtype)
-    found = distances.doubtful_rows(d2, labels, others, slack, 5, after, out)
+    found = distances.doubtful_rows(X, moved, slack, labels, others, d2, after, out)
     doubtful = np.zeros(2000, bool)
     doubtful[out[:found]] = True
     truth = oracle.squared_distances(X, moved)
@@ -78,6 +77,42 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
     np.testing.assert_array_equal(truth.argmin(axis=1)[~doubtful], labels[~doubtful])
     truth[np.arange(2000), labels] = np.inf
     assert (after <= np.sqrt(truth.min(axis=1))).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", range(1, distances.SHORTLIST_FEATURES + 3))
+def test_reassigning_changes_no_bit(n_features, dtype):
+    # More than two blocks, so that positions within and across blocks are mixed up if at all.
+    X, centers = data((2 * distances.BLOCK + 77, n_features, 10), dtype)
+    everywhere = all_positions(len(X))
+    moved = (centers * 1.02).astype(dtype)
+    slack = np.full(len(centers), np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001)
+    _, labels, others = assigned(X, centers)
+    after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty_like(others)
+    distances.reassign(X, moved, slack.astype(dtype), labels, others, after, bound, d2)
+
+    expected_labels, expected_bound = np.empty_like(labels), np.empty_like(others)
+    distances.assign(X, everywhere, moved, expected_labels, expected_bound)
+    expected_d2 = np.empty_like(others)
+    distances.own_distances(X, everywhere, moved, expected_labels, expected_d2)
+    assert (labels != after).any()
+    np.testing.assert_array_equal(after, expected_labels)
+    np.testing.assert_array_equal(d2, expected_d2)
+    assert (bound <= expected_bound * (1 + 4 * np.finfo(dtype).eps)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_rows", [*range(1, 10), *range(15, 18), *range(31, 34), *range(63, 66)])
+def test_assign_equals_the_oracle_wherever_a_tile_ends(n_rows, dtype):
+    X, centers = data((distances.TILE + n_rows, 4, 6), dtype)
+    which = np.random.RandomState(1).permutation(len(X))[:n_rows].astype(np.int32)
+    labels, others = np.full(len(X), -1, np.int32), np.full(len(X), -1, dtype)
+    distances.assign(X, which, centers, labels, others)
+    expected = oracle.squared_distances(X, centers).argmin(axis=1)
+    np.testing.assert_array_equal(labels[which], expected[which])
+    untouched = np.setdiff1d(np.arange(len(X)), which)
+    assert (labels[untouched] == -1).all()
+    assert (others[untouched] == -1).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -15,13 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.lanes import (
+    aligned_empty,
+    load,
+    maximum,
+    minimum,
+    n_lanes,
+    spread,
+    store,
+    where,
+)
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int32]
 
-# Rows per tile: long enough to outweigh the start of each inner loop, and a tile of 47
-# features of float64 still leaves most of the L2 cache alone.
-TILE = 256
+# Rows per tile: with up to 47 features of float64 it stays in the L1 cache, or close to it.
+TILE = 128
 # From this many features on, a matrix product pays for itself (measured by
 # benchmarks/assignment.py); it must not depend on the number of rows, or predicting rows
 # one by one would round differently from predicting them together.
@@ -67,28 +76,33 @@ def pairwise(rows, centers, out):
 
 
 @jit
+def _own_distance(rows, i, centers, label):
+    """D² of row i to one centre.
+
+    Every such D² of a fit and of a prediction comes from here: whichever way a label was
+    found, its distance has the same bits.
+    """
+    total = rows.dtype.type(0)
+    for f in range(rows.shape[1]):
+        difference = rows[i, f] - centers[label, f]
+        total += difference * difference
+    return total
+
+
+@jit
 def own_distances(rows, which, centers, labels, out):
     """D² of some rows to the centres of their labels.
-
-    One kernel for every such D² of a fit and of a prediction: whichever way a label was
-    found, its distance has the same bits.
 
     IN   rows (m, d), which (p,): positions of the rows to measure; centers (k, d), labels (m,)
     OUT  out (m,), at these positions
     """
-    n_features = rows.shape[1]
     for p in range(which.shape[0]):
         i = which[p]
-        label = labels[i]
-        total = rows.dtype.type(0)
-        for f in range(n_features):
-            difference = rows[i, f] - centers[label, f]
-            total += difference * difference
-        out[i] = total
+        out[i] = _own_distance(rows, i, centers, labels[i])
 
 
 @jit
-def doubtful_rows(d2, labels, others, slack, n_features, others_out, out):
+def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     """Rows that may have a new nearest centre after the centres have moved; returns how many.
 
     If all centres but a row's own were at least `others` away, and have moved by at most
@@ -96,36 +110,41 @@ def doubtful_rows(d2, labels, others, slack, n_features, others_out, out):
     (Hamerly's bound).  The margin covers the rounding of both sides, so that a label is kept
     only where `assign` would find it again.
 
-    IN   d2 (m,): to the moved own centre; labels (m,), others (m,), slack (k,), n_features
-    OUT  others_out (m,): the bound after the move; out (m,): the doubtful rows, ascending
+    IN   rows (m, d), centers (k, d): moved; slack (k,), labels (m,), others (m,)
+    OUT  d2 (m,): to the moved own centre; others_out (m,): the bound after the move;
+         out (m,): the doubtful rows, ascending
     """
     one = d2.dtype.type(1)
     eps = np.finfo(d2.dtype).eps
-    margin = d2.dtype.type(1 + 8 * (n_features + 4) * eps)
+    margin = d2.dtype.type(1 + 8 * (rows.shape[1] + 4) * eps)
     rounding = d2.dtype.type(4 * eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = d2.dtype.type(np.finfo(d2.dtype).tiny / eps)
     found = 0
-    for i in range(d2.shape[0]):
-        bound = others[i] * (one - rounding) - slack[labels[i]]
+    for i in range(rows.shape[0]):
+        label = labels[i]
+        own = _own_distance(rows, i, centers, label)
+        bound = others[i] * (one - rounding) - slack[label]
+        d2[i] = own
         others_out[i] = bound
         # Without a branch: about half of the rows may be doubtful, in no order.
         out[found] = i
         square = bound * bound
-        found += not (bound > 0 and square > smallest and d2[i] * margin < square)
+        found += not (bound > 0 and square > smallest and own * margin < square)
     return found
 
 
 @jit
-def changed_rows(before, after, out):
-    """Rows whose label differs; returns how many.
+def changed_rows(before, after, which):
+    """Those of some rows whose label differs; returns how many.
 
-    IN   before (m,), after (m,)
-    OUT  out (m,): their positions, ascending
+    IN     before (m,), after (m,)
+    INOUT  which (p,): positions to look at; the first of them become those that differ
     """
     found = 0
-    for i in range(before.shape[0]):
-        out[found] = i
+    for p in range(which.shape[0]):
+        i = which[p]
+        which[found] = i
         found += before[i] != after[i]
     return found
 
@@ -188,20 +207,18 @@ def reassign(
     # Narrow rows go block by block: those in doubt are still in the cache when they are read
     # again.  Wide ones are left whole to the matrix product.
     narrow = rows.shape[1] < SHORTLIST_FEATURES
-    block = np.arange(BLOCK if narrow else len(rows), dtype=np.int32)
-    found = np.empty_like(block)
+    found = np.empty(BLOCK if narrow else len(rows), np.int32)
     if narrow:
         _reassign_by_blocks(
-            rows, centers, slack, labels_before, others_before, block, found, labels, others, d2
+            rows, centers, slack, labels_before, others_before, found, labels, others, d2
         )
         return
-    own_distances(rows, block, centers, labels_before, d2)
     n_doubtful = doubtful_rows(
-        d2, labels_before, others_before, slack, rows.shape[1], others, found
+        rows, centers, slack, labels_before, others_before, d2, others, found
     )
     labels[:] = labels_before
     assign(rows, found[:n_doubtful], centers, labels, others)
-    n_changed = changed_rows(labels_before, labels, found)
+    n_changed = changed_rows(labels_before, labels, found[:n_doubtful])
     own_distances(rows, found[:n_changed], centers, labels, d2)
 
 
@@ -210,86 +227,99 @@ def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, oth
     """`assign` for narrow rows: a transposed tile lets the vector units work across rows.
 
     A tile is always computed whole, so that a row's label does not depend on its neighbours.
-    Four features share one update of the running total, which halves the time.
 
     IN     rows (m, d), which (p,), centers (k, d), first_label, present
     OUT    labels (m,), others (m,)
     INOUT  d2 (m,), if present
     """
     n_rows, n_features = which.shape[0], rows.shape[1]
-    certain = rows.dtype.type(1 - (n_features + 4) * np.finfo(rows.dtype).eps)
-    tile = np.zeros((n_features, TILE), rows.dtype)
-    total = np.empty(TILE, rows.dtype)
-    best = np.empty(TILE, rows.dtype)
-    second = np.empty(TILE, rows.dtype)
-    winner = np.zeros(TILE, np.int32)
-    # A mask, not %: it tells the compiler that no index is negative, so that it can vectorise.
-    by_four = 1 + ((n_features - 1) & 3)
+    real = rows.dtype.type
+    certain = real(1 - (n_features + 4) * np.finfo(rows.dtype).eps)
+    lanes = n_lanes(rows.itemsize)
+    # A little longer than a tile: lines a power of two apart would compete for the same
+    # places in the cache.
+    stride = TILE + lanes
+    tile = aligned_empty(n_features * stride, rows.dtype)
+    best = aligned_empty(TILE, rows.dtype)
+    second = aligned_empty(TILE, rows.dtype)
+    # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
+    winner = aligned_empty(TILE, rows.dtype)
+    tile[:] = 0
+    winner[:] = 0
     for start in range(0, n_rows, TILE):
         size = min(TILE, n_rows - start)
         best[:] = np.inf
-        second[:] = np.inf
+        _transpose(rows, which[start : start + size], tile, stride)
+        if present:
+            for i in range(size):
+                best[i] = d2[which[start + i]]
+                winner[i] = labels[which[start + i]]
+        for first in range(0, size, lanes):
+            nearest, label = load(best, first), load(winner, first)
+            runner_up = spread(real(np.inf))
+            for j in range(centers.shape[0]):
+                total = spread(real(0))
+                for f in range(n_features):
+                    difference = load(tile, f * stride + first) - spread(centers[j, f])
+                    total = total + difference * difference
+                runner_up = minimum(runner_up, maximum(nearest, total))
+                closer_now = total < nearest
+                nearest = where(closer_now, total, nearest)
+                label = where(closer_now, spread(real(first_label + j)), label)
+            store(best, first, nearest)
+            store(second, first, runner_up)
+            store(winner, first, label)
         for i in range(size):
             row = which[start + i]
-            for f in range(n_features):
-                tile[f, i] = rows[row, f]
-            if present:
-                best[i] = d2[row]
-                winner[i] = labels[row]
-        for j in range(centers.shape[0]):
-            c0 = centers[j, 0]
-            for i in range(TILE):
-                total[i] = (tile[0, i] - c0) ** 2
-            for f in range(1, by_four):
-                c0 = centers[j, f]
-                for i in range(TILE):
-                    total[i] += (tile[f, i] - c0) ** 2
-            for f in range(by_four, n_features, 4):
-                c0 = centers[j, f]
-                c1 = centers[j, f + 1]
-                c2 = centers[j, f + 2]
-                c3 = centers[j, f + 3]
-                for i in range(TILE):
-                    u0 = tile[f, i] - c0
-                    u1 = tile[f + 1, i] - c1
-                    u2 = tile[f + 2, i] - c2
-                    u3 = tile[f + 3, i] - c3
-                    total[i] += u0 * u0 + u1 * u1 + u2 * u2 + u3 * u3
-            label = first_label + j
-            for i in range(TILE):
-                second[i] = min(second[i], max(best[i], total[i]))
-                if total[i] < best[i]:
-                    best[i] = total[i]
-                    winner[i] = label
-        for i in range(size):
-            row = which[start + i]
-            labels[row] = winner[i]
+            labels[row] = np.int32(winner[i])
             others[row] = np.sqrt(second[i]) * certain
             if present:
                 d2[row] = best[i]
 
 
 @jit
-def _reassign_by_blocks(
-    rows, centers, slack, labels_before, others_before, block, found, labels, others, d2
-):  # fmt: skip
-    """`reassign` for narrow rows.
+def _transpose(rows, which, tile, stride):
+    """Copy some rows into the columns of a tile, whose lines are `stride` apart.
 
-    IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,);
-         block (b,): 0, 1, 2, …, positions in a block
+    Four rows at a time, which takes about half as long as one by one; up to three columns
+    after the last row are filled with copies of it.
+
+    IN   rows (m, d), which (p,), stride
+    OUT  tile (d·stride,)
+    """
+    last = which.shape[0] - 1
+    for i in range(0, last + 1, 4):
+        row0 = which[i]
+        row1 = which[min(i + 1, last)]
+        row2 = which[min(i + 2, last)]
+        row3 = which[min(i + 3, last)]
+        for f in range(rows.shape[1]):
+            at = f * stride + i
+            tile[at] = rows[row0, f]
+            tile[at + 1] = rows[row1, f]
+            tile[at + 2] = rows[row2, f]
+            tile[at + 3] = rows[row3, f]
+
+
+@jit
+def _reassign_by_blocks(
+    rows, centers, slack, labels_before, others_before, found, labels, others, d2
+):  # fmt: skip
+    """`reassign` for narrow rows, in blocks of the length of `found`.
+
+    IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,)
     OUT  found (b,): scratch; labels (m,), others (m,), d2 (m,)
     """
-    size, n_features = block.shape[0], rows.shape[1]
-    for start in range(0, rows.shape[0], size):
-        part = slice(start, min(start + size, rows.shape[0]))
+    n_rows, size = rows.shape[0], found.shape[0]
+    for start in range(0, n_rows, size):
+        part = slice(start, min(start + size, n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
-        own_distances(x, block[: x.shape[0]], centers, before, own)
         n_doubtful = doubtful_rows(
-            own, before, others_before[part], slack, n_features, others[part], found
+            x, centers, slack, before, others_before[part], own, others[part], found
         )
         after[:] = before
         _assign_by_tiles(x, found[:n_doubtful], centers, 0, False, own, after, others[part])
-        n_changed = changed_rows(before, after, found)
+        n_changed = changed_rows(before, after, found[:n_doubtful])
         own_distances(x, found[:n_changed], centers, after, own)
 
 

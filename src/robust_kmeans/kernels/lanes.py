@@ -1,0 +1,192 @@
+"""Many values at once, for the one kernel that the compiler does not vectorise well by itself.
+
+A `Lanes` stands for as many values as four vector registers hold.  Code that reads as if it
+were about one value, such as `where(total < best, total, best)`, works on all of them, and
+every lane is computed alike, so that no result depends on its neighbours.  The compiler, left
+alone, uses half of a 512-bit register and keeps running totals in memory.
+
+Arrays are one-dimensional, contiguous and of one floating-point dtype; a position is that of
+the first lane.  All of this is for use in kernels only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+from robust_kmeans.kernels.jit import jit
+
+# Enough independent sums to hide how long one addition takes; few enough that totals, minima
+# and labels of all lanes stay in registers.
+REGISTERS = 4
+REGISTER_BYTES = 64 if binding.get_host_cpu_features().get("avx512f") else 32
+
+_LLVM_TYPES = {
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+    types.boolean: ir.IntType(1),
+}
+
+
+class Lanes(types.Type):
+    """Numba's type of `REGISTERS` vectors, each of `width` values."""
+
+    def __init__(self, dtype: types.Type, width: int) -> None:
+        self.dtype = dtype
+        self.width = width
+        super().__init__(name=f"Lanes({dtype}, {REGISTERS}, {width})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, lanes: Lanes) -> None:
+        vector = ir.VectorType(_LLVM_TYPES[lanes.dtype], lanes.width)
+        super().__init__(manager, lanes, ir.ArrayType(vector, REGISTERS))
+
+
+@jit
+def n_lanes(itemsize):
+    """How many values of this many bytes are worked on at once."""
+    return REGISTERS * REGISTER_BYTES // itemsize
+
+
+@jit
+def aligned_empty(n, dtype):
+    """An uninitialised array that starts where a register's worth of memory does.
+
+    Otherwise every load would touch two lines of the cache.
+    """
+    memory = np.empty(n + REGISTER_BYTES, dtype)
+    skip = (-memory.ctypes.data % REGISTER_BYTES) // memory.itemsize
+    return memory[skip : skip + n]
+
+
+def _lanes_of(dtype: Any) -> Lanes:
+    return Lanes(dtype, 8 * REGISTER_BYTES // dtype.bitwidth)
+
+
+def _join(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
+    joined = ir.Constant(ir.ArrayType(vectors[0].type, REGISTERS), ir.Undefined)
+    for register, vector in enumerate(vectors):
+        joined = builder.insert_value(joined, vector, register)
+    return joined
+
+
+def _on_each_register(
+    builder: ir.IRBuilder, operation: Callable[..., Any], values: tuple[Any, ...]
+) -> Any:
+    return _join(
+        builder,
+        [
+            operation(*(builder.extract_value(value, register) for value in values))
+            for register in range(REGISTERS)
+        ],
+    )
+
+
+def _pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> list[Any]:
+    """Where the vectors that start at `position` lie, one pointer per register."""
+    vector = ir.VectorType(_LLVM_TYPES[lanes.dtype], lanes.width)
+    starts = (
+        builder.add(position, ir.Constant(position.type, register * lanes.width))
+        for register in range(REGISTERS)
+    )
+    return [builder.bitcast(builder.gep(data, [start]), vector.as_pointer()) for start in starts]
+
+
+@intrinsic
+def load(_typing, array, _position):
+    """The values of `array` from a position on."""
+    lanes = _lanes_of(array.dtype)
+
+    def emit(context, builder, _signature, arguments):
+        data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
+        vectors = [builder.load(at) for at in _pointers(builder, data, arguments[1], lanes)]
+        for vector in vectors:
+            vector.align = array.dtype.bitwidth // 8
+        return _join(builder, vectors)
+
+    return lanes(array, types.intp), emit
+
+
+@intrinsic
+def store(_typing, array, _position, lanes):
+    """Write all values into `array` from a position on."""
+
+    def emit(context, builder, _signature, arguments):
+        data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
+        for register, at in enumerate(_pointers(builder, data, arguments[1], lanes)):
+            written = builder.store(builder.extract_value(arguments[2], register), at)
+            written.align = array.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, lanes), emit
+
+
+@intrinsic
+def spread(_typing, value):
+    """The same value in all lanes."""
+    lanes = _lanes_of(value)
+
+    def emit(_context, builder, _signature, arguments):
+        integer = ir.IntType(32)
+        nothing = ir.Constant(ir.VectorType(arguments[0].type, lanes.width), ir.Undefined)
+        first = builder.insert_element(nothing, arguments[0], integer(0))
+        everywhere = ir.Constant(ir.VectorType(integer, lanes.width), [0] * lanes.width)
+        return _join(builder, [builder.shuffle_vector(first, nothing, everywhere)] * REGISTERS)
+
+    return lanes(value), emit
+
+
+@intrinsic
+def where(_typing, mask, yes, no):
+    """In each lane `yes` where the mask is set, otherwise `no`."""
+
+    def emit(_context, builder, _signature, arguments):
+        return _on_each_register(builder, builder.select, arguments)
+
+    return yes(mask, yes, no), emit
+
+
+def _binary(emit_one: Callable[[Any, Any, Any], Any], *, gives_mask: bool = False) -> Any:
+    """A function of two `Lanes` of the same type, from what it is on one register."""
+
+    @intrinsic
+    def function(_typing, left, right):
+        result = Lanes(types.boolean, left.width) if gives_mask else left
+
+        def emit(_context, builder, _signature, arguments):
+            return _on_each_register(builder, lambda x, y: emit_one(builder, x, y), arguments)
+
+        return result(left, right), emit
+
+    return function
+
+
+minimum = _binary(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
+maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+_add = _binary(lambda b, x, y: b.fadd(x, y))
+_subtract = _binary(lambda b, x, y: b.fsub(x, y))
+_multiply = _binary(lambda b, x, y: b.fmul(x, y))
+_less = _binary(lambda b, x, y: b.fcmp_ordered("<", x, y), gives_mask=True)
+
+
+def _make_operator(symbol: Any, function: Any) -> None:
+    @overload(symbol)
+    def on_lanes(left, right):
+        if isinstance(left, Lanes) and isinstance(right, Lanes):
+            return lambda left, right: function(left, right)
+        return None
+
+
+_make_operator(operator.add, _add)
+_make_operator(operator.sub, _subtract)
+_make_operator(operator.mul, _multiply)
+_make_operator(operator.lt, _less)
