@@ -1,9 +1,10 @@
 """Which assignment kernel is faster for which width of rows: tiles or a shortlist.
 
-`robust_kmeans.kernels.distances.assign` measures narrow rows tile by tile, and wide ones
-through a matrix product that leaves a shortlist of centres; `SHORTLIST_FEATURES` is where it
-changes over.  This script times both on the same rows, in turns, on one thread, for a first
-assignment of Gaussian rows to centres that are random rows: median of 5.
+`robust_kmeans.kernels.distances.assign` measures rows tile by tile, and wide ones with many
+centres through a matrix product that leaves a shortlist of centres; `SHORTLIST_FEATURES` and
+`SHORTLIST_CENTERS` say where it changes over.  This script times both on the same rows, in
+turns, on one thread, for a first assignment of Gaussian rows to centres that are random rows:
+median of 5.
 
 ratio = tiles / shortlist: above 1 the shortlist is faster.
 
@@ -25,8 +26,8 @@ from robust_kmeans.kernels import distances
 from robust_kmeans.sweeps.base import all_positions
 
 DTYPES = ("float32", "float64")
-N_FEATURES = (4, 8, 16, 24, 32, 48, 64, 128, 256)
-N_CENTERS = (10, 50, 200)
+N_FEATURES = (4, 9, 34, 64, 128, 256, 784)
+N_CENTERS = (10, 50, 200, 1000)
 # As many values as a chunk of a few megabytes has, whatever the width.
 N_VALUES = 2**20
 # `assign` uses the shortlist from this many features on: never, and always.
@@ -62,7 +63,7 @@ def times(rows: np.ndarray, centers: np.ndarray, repeats: int) -> list[float]:
         for name, features in CHANGE_OVER.items():
             labels = np.empty(len(rows), np.int32)
             others = np.empty(len(rows), rows.dtype)
-            with mock.patch.object(distances, "SHORTLIST_FEATURES", features):
+            with mock.patch.multiple(distances, SHORTLIST_FEATURES=features, SHORTLIST_CENTERS=0):
                 start = time.perf_counter()
                 distances.assign(rows, all_positions(len(rows)), centers, labels, others)
                 seconds[name].append(time.perf_counter() - start)

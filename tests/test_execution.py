@@ -17,6 +17,7 @@ from robust_kmeans.clustering import finish, solve
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.base import CHUNK_ROWS, plan_chunks
 from robust_kmeans.execution.memory import InMemory, default_threads
+from robust_kmeans.kernels.distances import SHORTLIST_FEATURES
 from robust_kmeans.seeding.registry import SEEDINGS
 from robust_kmeans.sweeps.base import Chunk, Sweep, nothing
 from tests.pickling import Pickling
@@ -154,7 +155,7 @@ def blas_threads():
 
 def test_blas_runs_on_one_thread_inside_and_is_restored_in_any_order():
     outside = blas_threads()
-    X = np.zeros((10, 64))
+    X = np.zeros((10, SHORTLIST_FEATURES))
     first, second = InMemory(X), InMemory(X)
     with first:
         assert set(blas_threads()) == {1}

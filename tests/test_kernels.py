@@ -8,15 +8,19 @@ from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
 
-# Around the tile, the block of a matrix product, and the width from which one is used.
+# From this many features and centres on a matrix product is used.
+WIDE, MANY = distances.SHORTLIST_FEATURES, distances.SHORTLIST_CENTERS
+BOTH_KERNELS = pytest.mark.parametrize(("n_features", "k"), [(3, 9), (WIDE, MANY)])
+# Around the tile, the rows of a matrix product, and where one is used.
 SHAPES = [
     (1, 1, 1),
     (5, 2, 3),
     (distances.TILE, 3, 4),
     (distances.TILE + 1, 9, 20),
-    (300, distances.SHORTLIST_FEATURES - 1, 7),
-    (300, distances.SHORTLIST_FEATURES, 7),
-    (distances.SHORTLIST_ROWS + 3, 70, 30),
+    (300, WIDE - 1, MANY),
+    (300, WIDE, MANY - 1),
+    (300, WIDE, MANY),
+    (distances.SHORTLIST_ROWS + 3, WIDE + 2, MANY + 1),
 ]
 
 
@@ -80,10 +84,10 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_features", range(1, distances.SHORTLIST_FEATURES + 3))
-def test_reassigning_changes_no_bit(n_features, dtype):
+@pytest.mark.parametrize(("n_features", "k"), [*((d, 10) for d in range(1, 40)), (WIDE, MANY)])
+def test_reassigning_changes_no_bit(n_features, k, dtype):
     # More than two blocks, so that positions within and across blocks are mixed up if at all.
-    X, centers = data((2 * distances.BLOCK + 77, n_features, 10), dtype)
+    X, centers = data((2 * distances.BLOCK + 77, n_features, k), dtype)
     everywhere = all_positions(len(X))
     moved = (centers * 1.02).astype(dtype)
     slack = np.full(len(centers), np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001)
@@ -116,28 +120,28 @@ def test_assign_equals_the_oracle_wherever_a_tile_ends(n_rows, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_features", [3, 64])
-def test_assign_does_not_depend_on_neighbouring_rows(n_features, dtype):
-    X, centers = data((700, n_features, 11), dtype)
+@BOTH_KERNELS
+def test_assign_does_not_depend_on_neighbouring_rows(n_features, k, dtype):
+    X, centers = data((700, n_features, k), dtype)
     d2, labels, _ = assigned(X, centers)
     for i in (0, 17, 255, 256, 511, 699):
         alone = assigned(X[i : i + 1].copy(), centers)
         assert (alone[0][0], alone[1][0]) == (d2[i], labels[i])
 
 
-@pytest.mark.parametrize("n_features", [3, 64])
-def test_far_from_the_origin_distances_keep_their_digits(n_features):
-    # ‖x‖² − 2x·c + ‖c‖² would lose all of them: 1e4² · 64 has no float32 digit left for 1.
-    X, centers = data((600, n_features, 9), np.float32, offset=1e4)
+@BOTH_KERNELS
+def test_far_from_the_origin_distances_keep_their_digits(n_features, k):
+    # ‖x‖² − 2x·c + ‖c‖² would lose all of them: 1e4² · 128 has no float32 digit left for 1.
+    X, centers = data((600, n_features, k), np.float32, offset=1e4)
     expected = oracle.squared_distances(X, centers)
     d2, labels, _ = assigned(X, centers)
     np.testing.assert_allclose(d2, expected.min(axis=1), rtol=1e-5)
     np.testing.assert_array_equal(labels, expected.argmin(axis=1))
 
 
-@pytest.mark.parametrize("n_features", [3, 64])
-def test_far_rows_do_not_disturb_the_others(n_features):
-    X, centers = data((600, n_features, 9), np.float32)
+@BOTH_KERNELS
+def test_far_rows_do_not_disturb_the_others(n_features, k):
+    X, centers = data((600, n_features, k), np.float32)
     alone = assigned(X, centers)
     X[::7] *= 1e6
     mixed = assigned(X, centers)
@@ -146,20 +150,20 @@ def test_far_rows_do_not_disturb_the_others(n_features):
     np.testing.assert_array_equal(mixed[1][near], alone[1][near])
 
 
-@pytest.mark.parametrize("n_features", [2, 64])
-def test_ties_between_centers_go_to_the_lowest_label(n_features):
-    X, centers = data((50, n_features, 4), np.float64)
+@BOTH_KERNELS
+def test_ties_between_centers_go_to_the_lowest_label(n_features, k):
+    X, centers = data((50, n_features, k), np.float64)
     repeated = np.concatenate([centers, centers])
     np.testing.assert_array_equal(assigned(X, repeated)[1], assigned(X, centers)[1])
 
 
-@pytest.mark.parametrize("n_features", [2, 64])
-def test_assigning_in_parts_equals_assigning_at_once(n_features):
-    X, centers = data((300, n_features, 10), np.float64)
+@BOTH_KERNELS
+def test_assigning_in_parts_equals_assigning_at_once(n_features, k):
+    X, centers = data((300, n_features, 2 * k), np.float64)
     d2, labels = np.full(300, np.inf), np.zeros(300, np.int32)
     everywhere, others = all_positions(300), np.empty(300)
-    distances.assign(X, everywhere, centers[:4].copy(), labels, others, d2)
-    distances.assign(X, everywhere, centers[4:].copy(), labels, others, d2, first_label=4)
+    distances.assign(X, everywhere, centers[:k].copy(), labels, others, d2)
+    distances.assign(X, everywhere, centers[k:].copy(), labels, others, d2, first_label=k)
     whole = assigned(X, centers)
     np.testing.assert_array_equal(d2, whole[0])
     np.testing.assert_array_equal(labels, whole[1])

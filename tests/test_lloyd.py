@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from robust_kmeans import lloyd, trimmed_kmeans
 from robust_kmeans.clustering import _threshold, finish
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.kernels.distances import SHORTLIST_CENTERS, SHORTLIST_FEATURES
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
@@ -120,13 +121,13 @@ def test_translation_moves_the_centers_along(open_data, dtype, rtol):
     assert b.inertia == pytest.approx(a.inertia, rel=rtol)
 
 
-@pytest.mark.parametrize("n_features", [2, 64])
-def test_far_outliers_leave_the_inliers_results_alone(open_data, n_features):
+@pytest.mark.parametrize(("n_features", "k"), [(2, 4), (SHORTLIST_FEATURES, SHORTLIST_CENTERS)])
+def test_far_outliers_leave_the_inliers_results_alone(open_data, n_features, k):
     # In float32 a sum or a norm that a row at 1e6 entered would have no digit left for 1.
     random = np.random.RandomState(0)
     X = random.standard_normal((400, n_features)).astype(np.float32)
     X[:200] += 6
-    start = X[[10, 150, 250, 390]]
+    start = X[np.flatnonzero(np.arange(400) % 40)[:: 390 // k]][:k]
     results = []
     for distance in (1e2, 1e6):
         X[::40] = distance * random.choice([-1, 1], size=(10, n_features))
@@ -200,12 +201,14 @@ def _assign_all(chunk, _state, shared):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_features", [1, 2, 9, 64])
-def test_bounds_change_no_bit(monkeypatch, n_features, dtype):
+@pytest.mark.parametrize(
+    ("n_features", "k"), [(1, 25), (2, 25), (9, 25), (SHORTLIST_FEATURES, SHORTLIST_CENTERS)]
+)
+def test_bounds_change_no_bit(monkeypatch, n_features, k, dtype):
     random = np.random.RandomState(n_features)
     X = random.standard_normal((3000, n_features)).astype(dtype)
     X[::100] *= dtype(1000)
-    start = X[random.choice(3000, 25, replace=False)]
+    start = X[random.choice(3000, k, replace=False)]
     bounded = trimmed_kmeans(X, start, n_outliers=40, tol=0, max_iter=60)
     monkeypatch.setattr(lloyd, "ASSIGN_MOVED", Sweep(_assign_all, ASSIGN_MOVED.merge))
     plain = trimmed_kmeans(X, start, n_outliers=40, tol=0, max_iter=60)

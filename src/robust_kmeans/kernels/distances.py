@@ -29,12 +29,14 @@ from robust_kmeans.kernels.lanes import (
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int32]
 
-# Rows per tile: with up to 47 features of float64 it stays in the L1 cache, or close to it.
+# Rows per tile: two or four times the lanes, so that a tile is not read while its last
+# columns are still on their way to the cache.
 TILE = 128
-# From this many features on, a matrix product pays for itself (measured by
+# From this many features and centres on, a matrix product pays for itself (measured by
 # benchmarks/assignment.py); it must not depend on the number of rows, or predicting rows
 # one by one would round differently from predicting them together.
-SHORTLIST_FEATURES = 48
+SHORTLIST_FEATURES = 128
+SHORTLIST_CENTERS = 200
 # Rows that are gone through a second time while they are in the L2 cache.
 BLOCK = 2048
 # Rows per matrix product: the product stays in the L2 cache up to a few hundred centres.
@@ -168,7 +170,7 @@ def assign(
     """
     present = d2 is not None
     known = np.empty(0, rows.dtype) if d2 is None else d2
-    if rows.shape[1] < SHORTLIST_FEATURES:
+    if not _shortlist_pays(centers):
         _assign_by_tiles(rows, which, centers, first_label, present, known, labels, others)
         return
     # Shifting by a centre keeps the products small where the data is far from the origin.
@@ -204,11 +206,11 @@ def reassign(
          the others have moved at most; labels_before (m,), others_before (m,)
     OUT  labels (m,), others (m,), d2 (m,)
     """
-    # Narrow rows go block by block: those in doubt are still in the cache when they are read
-    # again.  Wide ones are left whole to the matrix product.
-    narrow = rows.shape[1] < SHORTLIST_FEATURES
-    found = np.empty(BLOCK if narrow else len(rows), np.int32)
-    if narrow:
+    # Block by block, rows in doubt are still in the cache when they are read again; a matrix
+    # product gets them all at once.
+    by_tiles = not _shortlist_pays(centers)
+    found = np.empty(BLOCK if by_tiles else len(rows), np.int32)
+    if by_tiles:
         _reassign_by_blocks(
             rows, centers, slack, labels_before, others_before, found, labels, others, d2
         )
@@ -222,9 +224,14 @@ def reassign(
     own_distances(rows, found[:n_changed], centers, labels, d2)
 
 
+def _shortlist_pays(centers: Floats) -> bool:
+    n_centers, n_features = centers.shape
+    return bool(n_features >= SHORTLIST_FEATURES and n_centers >= SHORTLIST_CENTERS)
+
+
 @jit
 def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, others):
-    """`assign` for narrow rows: a transposed tile lets the vector units work across rows.
+    """`assign` directly: a transposed tile lets the vector units work across rows.
 
     A tile is always computed whole, so that a row's label does not depend on its neighbours.
 
@@ -305,7 +312,7 @@ def _transpose(rows, which, tile, stride):
 def _reassign_by_blocks(
     rows, centers, slack, labels_before, others_before, found, labels, others, d2
 ):  # fmt: skip
-    """`reassign` for narrow rows, in blocks of the length of `found`.
+    """`reassign` directly, in blocks of the length of `found`.
 
     IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,)
     OUT  found (b,): scratch; labels (m,), others (m,), d2 (m,)
@@ -328,7 +335,7 @@ def _assign_by_shortlist(
     rows, which, centers, first_label, present, products, row_norms, center_norms,
     d2, labels, others,
 ):  # fmt: skip
-    """`assign` for wide rows: only centres that rounding cannot rule out are measured.
+    """`assign` by shortlist: only centres that rounding cannot rule out are measured.
 
     With x and c shifted, ‖x‖² − 2x·c + ‖c‖² is off by at most (d + 2)·eps·(‖x‖² + ‖c‖²),
     whatever the order of summation; the shift and the norms round in the same proportion,

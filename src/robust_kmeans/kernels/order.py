@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.totals import cost_below
 
 BLOCK = 256
 
@@ -51,28 +52,32 @@ def histogram(keys, weights, low, shift, counts, mass):
 
 
 @jit
-def within(d2, least, most, out):
-    """Positions of the rows with least ≤ D² ≤ most; returns how many.
+def within(d2, weights, least, most, out):
+    """Positions of the rows with least ≤ D² ≤ most, and what the rows below them cost.
 
-    Rows are looked at in blocks: counting a block's hits is vectorised, and almost all
-    blocks have none.
+    Returns how many rows there are, and the sum of w·D² over those with D² < least.  Rows are
+    looked at in blocks: a block's hits and cost are vectorised, and almost all blocks have no
+    hit.
 
-    IN   d2 (m,); least, most: of the dtype of d2
+    IN   d2 (m,), weights (m,) or (0,); least, most: of the dtype of d2
     OUT  out (capacity,): positions in ascending order, as many as fit
     """
+    weighted = weights.shape[0] > 0
     found = 0
+    cost = 0.0
     for start in range(0, d2.shape[0], BLOCK):
         block = d2[start : start + BLOCK]
         hits = 0
         for i in range(block.shape[0]):
             hits += 1 if block[i] >= least and block[i] <= most else 0
+        cost += cost_below(block, weights[start : start + BLOCK] if weighted else weights, least)
         if hits > 0:
             for i in range(block.shape[0]):
                 if block[i] >= least and block[i] <= most:
                     if found < out.shape[0]:
                         out[found] = start + i
                     found += 1
-    return found
+    return found, cost
 
 
 @jit

@@ -91,9 +91,11 @@ def add_histograms(parts: Sequence[Histogram]) -> Histogram:
 def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState, Found]:
     value = state.d2.dtype.type
     out = np.empty(min(asked.capacity, len(state.d2)), np.int64)
-    found = out[: order.within(state.d2, value(asked.least), value(asked.most), out)]
+    n_found, cost = order.within(
+        state.d2, chunk.weights, value(asked.least), value(asked.most), out
+    )
+    found = out[:n_found]
     weights = chunk.weights[found] if chunk.weights.size else np.ones(len(found))
-    cost = totals.cost_below(state.d2, chunk.weights, asked.least)
     return state, Found(cost, state.d2[found], weights, chunk.start + found)
 
 
