@@ -25,6 +25,7 @@ from robust_kmeans import (
     trimmed_silhouette_score,
 )
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.metrics import trim_curve
 
 X, LABELS, CENTERS = make_contaminated_blobs(
     300, n_clusters=5, n_outliers=20, n_features=3, random_state=0
@@ -172,3 +173,47 @@ def test_a_far_outlier_left_out_changes_nothing_but_the_share():
     value, share = trimmed_silhouette_score(far, np.append(LABELS, -1))
     assert value == pytest.approx(trimmed_silhouette_score(X, LABELS).value, rel=1e-12)
     assert share == 21 / 321
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_trim_curve_is_the_trimmed_inertia_of_each_number(dtype):
+    rows, centers = X.astype(dtype), CENTERS.astype(dtype)
+    curve = trim_curve(rows, centers, n_outliers=np.arange(len(X)))
+    expected = [trimmed_inertia(rows, centers, n_outliers=z) for z in range(len(X))]
+    np.testing.assert_allclose(curve.inertia, expected, rtol=1e-12)
+    assert curve.inertia.dtype == np.float64
+    some = trim_curve(rows, centers, n_outliers=[3, 20, 319])
+    assert some.n_outliers.tolist() == [3, 20, 319]
+    np.testing.assert_allclose(some.inertia, np.array(expected)[[3, 20, 319]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 7, 8, 9, 320])
+def test_by_default_the_trim_curve_has_powers_of_two_and_their_middles(n_rows):
+    numbers = trim_curve(X[:n_rows], CENTERS).n_outliers
+    powers = [2**j for j in range(10)] + [3 * 2**j for j in range(10)]
+    assert numbers.tolist() == [z for z in sorted({0, *powers}) if z < n_rows]
+
+
+def test_a_far_row_does_not_swallow_the_costs_of_near_ones():
+    rows = np.concatenate([np.full(1000, 1e-6), [1e10]])[:, np.newaxis]
+    costs = trim_curve(rows, [[0.0]], n_outliers=[0, 1, 501]).inertia
+    np.testing.assert_allclose(costs, [1e20, 1e-9, 5e-10], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_outliers", "error", "match"),
+    [
+        (3, ValueError, r"shape \(\); expected one dimension"),
+        ([], ValueError, "at least one"),
+        ([[1, 2]], ValueError, r"shape \(1, 2\)"),
+        ([0.0, 0.1], TypeError, "float64; expected ints"),
+        ([True], TypeError, "bool; expected ints"),
+        ([-1, 2], ValueError, "from -1 to 2"),
+        ([0, 320], ValueError, "at most 319"),
+        ([2, 1], ValueError, "ascending"),
+        ([1, 1], ValueError, "without repeats"),
+    ],
+)
+def test_bad_numbers_of_a_trim_curve_are_refused(n_outliers, error, match):
+    with pytest.raises(error, match=match):
+        trim_curve(X, CENTERS, n_outliers=n_outliers)

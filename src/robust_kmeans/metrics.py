@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as sklearn_metrics
 
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
+from robust_kmeans.sweeps.rows import predicted_d2
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
@@ -38,6 +39,13 @@ class TrimmedScore(NamedTuple):
 
     value: float
     trimmed_share: float
+
+
+class TrimCurve(NamedTuple):
+    """Trimmed costs of the same centres, by how many rows are left out."""
+
+    n_outliers: NDArray[np.int64]
+    inertia: NDArray[np.float64]
 
 
 def trimmed_inertia(
@@ -72,6 +80,59 @@ def trimmed_inertia(
     with open_array(rows, sample_weight=sample_weight, n_threads=n_threads, centers=points) as data:
         z = outlier_budget(data, n_outliers)
         return run_and_cut(data, ASSIGN, None, Centers(points), z)[1].cost
+
+
+def trim_curve(
+    X: ArrayLike,
+    centers: ArrayLike,
+    *,
+    n_outliers: ArrayLike | None = None,
+    n_threads: int | None = None,
+) -> TrimCurve:
+    """The trimmed cost of fixed centres for many numbers of outliers, from one assignment.
+
+    Where the curve stops to fall steeply, the rows left out are no longer far from the rest:
+    a hint at the number of outliers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    centers : array-like of shape (n_clusters, n_features)
+    n_outliers : array-like of int, optional
+        How many rows are left out, in ascending order, each at least 0 and less than
+        n_samples; by default 0, 1, 2, 3, 4, 6, 8, 12, 16 and so on.
+    n_threads : int, optional
+        By default the cores that this process may use.
+
+    Returns
+    -------
+    TrimCurve
+        Named tuple (n_outliers, inertia) of arrays of the same length.
+
+    Examples
+    --------
+    >>> from robust_kmeans.metrics import trim_curve
+    >>> curve = trim_curve([[0.0], [2.0], [3.0], [50.0]], [[1.0]])
+    >>> curve.n_outliers.tolist(), curve.inertia.tolist()
+    ([0, 1, 2, 3], [2407.0, 6.0, 2.0, 1.0])
+    """
+    rows = as_rows(X)
+    budgets = _budgets(len(rows), n_outliers)
+    points = as_centers(centers, None, rows.shape[1], rows.dtype, "centers")
+    with open_array(rows, n_threads=n_threads, centers=points) as data:
+        return trim_curve_of(data.collect(predicted_d2, None, points), budgets)
+
+
+def trim_curve_of(d2: NDArray[np.floating], n_outliers: ArrayLike | None = None) -> TrimCurve:
+    """The curve of `trim_curve` from squared distances to the nearest centre."""
+    budgets = _budgets(len(d2), n_outliers)
+    ordered = np.sort(d2).astype(np.float64, copy=False)
+    # From small to large, the rows between two cuts at a time: a far row, once added, would
+    # swallow the differences that near rows make.
+    ends = len(ordered) - budgets[::-1]
+    starts = np.concatenate([[0], ends[:-1]])
+    between = np.add.reduceat(ordered[: ends[-1]], starts)
+    return TrimCurve(budgets, np.cumsum(between)[::-1].copy())
 
 
 def outlier_precision_recall(true_outliers: ArrayLike, flagged: ArrayLike) -> OutlierMatch:
@@ -167,6 +228,32 @@ def trimmed_calinski_harabasz_score(X: ArrayLike, labels: ArrayLike) -> TrimmedS
     (162.0, 0.2)
     """
     return _on_inliers(sklearn_metrics.calinski_harabasz_score, X, labels)
+
+
+def _budgets(n_rows: int, n_outliers: ArrayLike | None) -> NDArray[np.int64]:
+    """Numbers of rows to leave out, checked; by default powers of two and their middles."""
+    if n_outliers is None:
+        powers = 2 ** np.arange(n_rows.bit_length(), dtype=np.int64)
+        grid = np.unique(np.concatenate([[0], powers, powers + powers // 2]))
+        return grid[grid < n_rows]
+    array = np.asarray(n_outliers)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(
+            f"n_outliers has shape {array.shape}; expected one dimension with at least one "
+            f"number of rows, such as [0, 10, 100]."
+        )
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(
+            f"n_outliers has dtype {array.dtype}; expected ints: numbers of rows, not shares."
+        )
+    if array.min() < 0 or array.max() >= n_rows:
+        raise ValueError(
+            f"n_outliers goes from {array.min()} to {array.max()}; with {n_rows} rows each must "
+            f"be at least 0 and at most {n_rows - 1}."
+        )
+    if (array[1:] <= array[:-1]).any():
+        raise ValueError("n_outliers must be in ascending order without repeats; use numpy.unique.")
+    return array.astype(np.int64)
 
 
 def _on_inliers(
