@@ -19,8 +19,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Cluster generated dirty data, beside scikit-learn's KMeans
-	$(BIN)/python examples/first_steps.py
+demo: $(READY) ## Cluster generated dirty data beside scikit-learn's KMeans, and draw both
+	$(BIN)/robust-kmeans demo --plot demo.png --force
 
 test: $(READY) ## Run all tests and doctests
 	$(BIN)/python -m pytest -q -n 2

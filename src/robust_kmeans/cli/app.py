@@ -1,0 +1,254 @@
+"""The commands of `robust-kmeans` and their options; the work is done elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from robust_kmeans import __version__
+from robust_kmeans.cli.fitting import Source, Targets, Voice, fit, inspect, predict
+from robust_kmeans.cli.tables import UserError
+from robust_kmeans.cli.terminal import clear_errors
+from robust_kmeans.scaling import SCALINGS
+
+app = typer.Typer(
+    help="k-means for data that is not clean: finds clusters, and says which rows are outliers.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV, TSV (also .gz), Parquet, Feather or NPY; text with a header.",
+        show_default=False,
+    ),
+]
+Clusters = Annotated[
+    int, typer.Option("-k", "--clusters", help="How many clusters.", show_default=False)
+]
+Outliers = Annotated[
+    str,
+    typer.Option(
+        "-z", "--outliers", help="How many rows are outliers: 100, or 2%.", show_default=False
+    ),
+]
+# Optional, not | None: typer reads the annotation at run time.
+Columns = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Columns to cluster, separated by commas (all by default)."),
+]
+Exclude = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Columns to leave out, such as an id, separated by commas."),
+]
+Delimiter = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="What separates values in text files (, or tab by default)."),
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        help="none, standard (mean, deviation) or robust (median, quartiles; outliers cannot "
+        "spoil it)."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Threads = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(help="Threads to use (all cores by default); never changes the result."),
+]
+Output = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "-o", "--output", help="Write all rows with label, nearest_cluster and outlier_score."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only do the work; print errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+@app.command(
+    "fit",
+    epilog="[b]Examples[/b]\n\n"
+    "robust-kmeans fit data.csv -k 20 -z 2%\n\n"
+    "robust-kmeans fit data.csv -k 8 -z 100 --exclude id --scale robust --plot clusters.png\n\n"
+    "robust-kmeans fit data.parquet -k 8 -z 1% -o labelled.parquet --model model.npz",
+)
+@clear_errors
+def fit_command(
+    file: File,
+    clusters: Clusters,
+    outliers: Outliers,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    scale: Scale = "none",
+    seed: Seed = 0,
+    threads: Threads = None,
+    output: Output = None,
+    model: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write a model file (.npz) for `predict` and `inspect`."),
+    ] = None,
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Draw the clusters: .png, .svg or .pdf."),
+    ] = None,
+    delimiter: Delimiter = None,
+    drop_missing: DropMissing = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Cluster a file and find its outliers."""
+    fit(
+        _source(file, columns, exclude, delimiter, drop_missing),
+        clusters,
+        parse_outliers(outliers),
+        scale=_known_scaling(scale),
+        seed=_seed(seed),
+        threads=threads,
+        targets=Targets(output, model, plot, force),
+        voice=Voice(quiet, json),
+    )
+
+
+@app.command(
+    "predict",
+    epilog="[b]Example[/b]\n\nrobust-kmeans predict model.npz new.csv -o labelled.csv",
+)
+@clear_errors
+def predict_command(
+    model: Annotated[Path, typer.Argument(help="A file that `fit --model` wrote.")],
+    file: File,
+    output: Output = None,
+    delimiter: Delimiter = None,
+    drop_missing: DropMissing = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Label the rows of a file with a saved model; each row is judged by itself."""
+    predict(
+        model,
+        _source(file, None, None, delimiter, drop_missing),
+        targets=Targets(output, force=force),
+        voice=Voice(quiet, json),
+    )
+
+
+@app.command("inspect", epilog="[b]Example[/b]\n\nrobust-kmeans inspect model.npz")
+@clear_errors
+def inspect_command(
+    model: Annotated[Path, typer.Argument(help="A file that `fit --model` wrote.")],
+    json: Json = False,
+) -> None:
+    """Show what is in a model file."""
+    inspect(model, voice=Voice(json=json))
+
+
+@app.command(
+    "compare",
+    epilog="[b]Example[/b]\n\nrobust-kmeans compare data.csv -k 20 -z 2% --scale robust --runs 5",
+)
+@clear_errors
+def compare_command(
+    file: File,
+    clusters: Clusters,
+    outliers: Outliers,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    scale: Scale = "none",
+    seed: Seed = 0,
+    runs: Annotated[int, typer.Option(help="Runs of each method, with different seeds.")] = 3,
+    threads: Threads = None,
+    delimiter: Delimiter = None,
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Try all seedings and scikit-learn's KMeans on a file, side by side."""
+    from robust_kmeans.cli.comparing import compare
+
+    compare(
+        _source(file, columns, exclude, delimiter, drop_missing),
+        clusters,
+        parse_outliers(outliers),
+        scale=_known_scaling(scale),
+        seed=_seed(seed),
+        runs=runs,
+        threads=threads,
+        voice=Voice(quiet, json),
+    )
+
+
+@app.command("demo", epilog="[b]Example[/b]\n\nrobust-kmeans demo --plot demo.png")
+@clear_errors
+def demo_command(
+    plot: Annotated[
+        Path, typer.Option(help="Where to draw the picture: .png, .svg or .pdf.")
+    ] = Path("robust-kmeans-demo.png"),
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Cluster generated dirty data, beside scikit-learn's KMeans, and draw both."""
+    from robust_kmeans.cli.demonstration import demonstrate
+
+    demonstrate(Targets(plot=plot, force=force), voice=Voice(json=json))
+
+
+@app.callback(invoke_without_command=True)
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the command."""
+    if version:
+        typer.echo(f"robust-kmeans {__version__}")
+        raise typer.Exit
+
+
+def parse_outliers(text: str) -> int | float:
+    """A number of rows, or a share of them where it ends in %."""
+    percent = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*%", text)
+    if percent:
+        return float(percent[1]) / 100
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    raise UserError(f"-z {text} must be a number of rows, such as 100, or a share, such as 2%.")
+
+
+def _source(
+    file: Path, columns: str | None, exclude: str | None, delimiter: str | None, drop_missing: bool
+) -> Source:
+    # The shell passes a tab only with effort.
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
+    if delimiter is not None and len(delimiter) != 1:
+        raise UserError(f"--delimiter {delimiter!r} must be one character, or \\t for a tab.")
+    return Source(file, _names(columns) or None, tuple(_names(exclude)), delimiter, drop_missing)
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def _known_scaling(scale: str) -> str:
+    if scale not in SCALINGS:
+        raise UserError(f"--scale {scale} is unknown; use {', '.join(SCALINGS)}.")
+    return scale
+
+
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**32:
+        raise UserError(f"--seed {seed} must be between 0 and {2**32 - 1}.")
+    return seed

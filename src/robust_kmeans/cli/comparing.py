@@ -1,0 +1,129 @@
+"""The command `compare`: every seeding, and scikit-learn's KMeans, on the user's own file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table as RichTable
+from sklearn.cluster import KMeans
+
+from robust_kmeans.cli import summary
+from robust_kmeans.cli.fitting import Source, Voice
+from robust_kmeans.cli.terminal import output, working
+from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.metrics import trimmed_inertia
+from robust_kmeans.scaling import fit_scaling
+from robust_kmeans.seeding.registry import SEEDINGS
+from robust_kmeans.validation import check_count
+
+PLAIN = "scikit-learn KMeans"
+
+Rows = NDArray[np.floating]
+Method = Callable[[Rows, int], tuple[Rows, int]]
+"""(rows, seed) → centres and iterations."""
+
+
+def compare(
+    source: Source,
+    n_clusters: int,
+    n_outliers: int | float,
+    *,
+    scale: str,
+    seed: int,
+    runs: int,
+    threads: int | None,
+    voice: Voice,
+) -> None:
+    """Run all methods from the same seeds and show what they cost on the inliers."""
+    check_count("--runs", runs)
+    with working(f"Reading {source.path.name}", quiet=voice.quiet) as tell:
+        table = source.read()
+        rows = fit_scaling(table.rows, scale).apply(table.rows)
+        methods = _methods(n_clusters, n_outliers, threads)
+        # Compiling and starting threads belong to no method.
+        next(iter(methods.values()))(rows, seed)
+        results = []
+        for name, method in methods.items():
+            tell(f"Trying {name}")
+            trials = [_try(method, rows, n_outliers, seed + i, threads) for i in range(runs)]
+            results.append(_sum_up(name, trials))
+    results.sort(key=lambda result: result["mean_cost"])
+    facts = {
+        "file": str(source.path),
+        "rows": len(rows),
+        "columns": table.names,
+        "n_clusters": n_clusters,
+        "runs": runs,
+        "methods": results,
+    }
+    console = output()
+    if voice.json:
+        summary.print_json(console, facts)
+    elif not voice.quiet:
+        _print(console, facts)
+
+
+def _methods(n_clusters: int, n_outliers: int | float, threads: int | None) -> dict[str, Method]:
+    def robust(init: str) -> Method:
+        def run(rows: Rows, seed: int) -> tuple[Rows, int]:
+            model = RobustKMeans(
+                n_clusters, n_outliers=n_outliers, init=init, n_threads=threads, random_state=seed
+            ).fit(rows)
+            return model.cluster_centers_, model.n_iter_
+
+        return run
+
+    def plain(rows: Rows, seed: int) -> tuple[Rows, int]:
+        model = KMeans(n_clusters, n_init=1, random_state=seed).fit(rows)
+        return model.cluster_centers_, model.n_iter_
+
+    return {init: robust(init) for init in SEEDINGS} | {PLAIN: plain}
+
+
+def _try(
+    method: Method, rows: Rows, n_outliers: int | float, seed: int, threads: int | None
+) -> dict[str, float]:
+    started = time.perf_counter()
+    centers, n_iter = method(rows, seed)
+    seconds = time.perf_counter() - started
+    cost = trimmed_inertia(rows, centers, n_outliers=n_outliers, n_threads=threads)
+    return {"cost": cost, "iterations": n_iter, "seconds": seconds}
+
+
+def _sum_up(name: str, trials: list[dict[str, float]]) -> dict[str, Any]:
+    costs = [trial["cost"] for trial in trials]
+    return {
+        "method": name,
+        "mean_cost": float(np.mean(costs)),
+        "best_cost": min(costs),
+        "mean_iterations": float(np.mean([trial["iterations"] for trial in trials])),
+        "mean_seconds": float(np.mean([trial["seconds"] for trial in trials])),
+    }
+
+
+def _print(console: Any, facts: dict[str, Any]) -> None:
+    methods = facts["methods"]
+    best = min(result["best_cost"] for result in methods)
+    table = RichTable(title="Cost on the inliers, and what it took")
+    table.add_column("method", no_wrap=True)
+    for name in ("mean cost", "÷ least", "best cost", "iterations", "seconds"):
+        table.add_column(name, justify="right")
+    for result in methods:
+        above = f"{result['mean_cost'] / best:,.2f}" if best > 0 else "-"
+        table.add_row(
+            result["method"],
+            summary.number(result["mean_cost"]),
+            above,
+            summary.number(result["best_cost"]),
+            f"{result['mean_iterations']:.0f}",
+            f"{result['mean_seconds']:.3f}",
+        )
+    console.print(table)
+    console.print(
+        f"{facts['rows']:,} rows, {len(facts['columns'])} columns, {facts['n_clusters']} clusters, "
+        f"{facts['runs']} runs each; the cost of all methods leaves out the same number of rows"
+    )

@@ -1,0 +1,164 @@
+"""What the command says while it works: progress, notes, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from robust_kmeans.cli import INTERRUPTED
+from robust_kmeans.cli.tables import UserError
+from robust_kmeans.reporting import Progress
+
+# Shorter work is over before anyone wonders.
+PATIENCE = 2.0
+# Where there is no terminal, a log should not fill up.
+PLAIN_INTERVAL = 10.0
+DEBUG = "ROBUST_KMEANS_DEBUG"
+
+Arguments = ParamSpec("Arguments")
+Tell = Callable[[str], None]
+
+
+def output() -> Console:
+    """Standard output, for results."""
+    return Console(highlight=False)
+
+
+def messages() -> Console:
+    """Standard error, for everything that is not a result."""
+    return Console(stderr=True, highlight=False)
+
+
+def note(text: str) -> None:
+    """Something worth knowing that is no error."""
+    messages().print(f"Note: {text}", style="yellow", markup=False, soft_wrap=True)
+
+
+def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Turn what goes wrong into one line and an exit code: 1, or 130 for an interrupt."""
+
+    @functools.wraps(command)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        try:
+            with _warnings_as_notes():
+                command(*args, **kwargs)
+        except KeyboardInterrupt:
+            messages().print("Interrupted; nothing was left half-written.")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; nothing is flushed into the closed pipe.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except typer.Exit:
+            raise
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            _print_error(error)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def _print_error(error: Exception) -> None:
+    if isinstance(error, UserError | OSError | ValueError | TypeError | ImportError):
+        text = f"Error: {error}"
+    elif isinstance(error, MemoryError):
+        text = "Error: not enough memory; use fewer columns or rows, or float32 input."
+    else:
+        text = (
+            f"Error: {type(error).__name__}: {error} (this is a fault of robust-kmeans; "
+            f"{DEBUG}=1 shows where)"
+        )
+    messages().print(" ".join(text.split()), style="bold red", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", module="robust_kmeans")
+        warnings.showwarning = lambda message, *_: note(str(message))
+        yield
+
+
+@contextmanager
+def working(what: str, *, quiet: bool) -> Iterator[Tell]:
+    """Tell what is being done, but only once it has taken longer than two seconds."""
+    if quiet:
+        yield lambda _: None
+        return
+    console = messages()
+    watch = _Spinner(console, what) if console.is_terminal else _Lines(console, what)
+    timer = threading.Timer(PATIENCE, watch.begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield watch.tell
+    finally:
+        timer.cancel()
+        watch.end()
+
+
+class _Spinner:
+    """A line that changes in place."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._status = Status(what, console=console)
+        self._lock = threading.Lock()
+        self._over = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._status.start()
+
+    def tell(self, what: str) -> None:
+        self._status.update(what)
+
+    def end(self) -> None:
+        with self._lock:
+            self._over = True
+            self._status.stop()
+
+
+class _Lines:
+    """Now and then a line, for logs."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console = console
+        self._what = what
+        self._due: float | None = None
+
+    def begin(self) -> None:
+        self._console.print(f"{self._what} …", markup=False)
+        self._due = time.monotonic() + PLAIN_INTERVAL
+
+    def tell(self, what: str) -> None:
+        self._what = what
+        if self._due is not None and time.monotonic() >= self._due:
+            self.begin()
+
+    def end(self) -> None:
+        self._due = None
+
+
+def telling(tell: Tell) -> Callable[[Progress], Any]:
+    """A callback for an estimator that tells its progress."""
+
+    def report(progress: Progress) -> None:
+        stage = "seeded" if progress.stage == "seeding" else f"iteration {progress.step}"
+        tell(f"Clustering: {stage}, cost {progress.inertia:.6g}")
+
+    return report
