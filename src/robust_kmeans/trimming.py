@@ -51,7 +51,7 @@ def run_and_cut(
 
     The sweep makes the first histogram on the way, near the `last` cut of similar states.
     """
-    keys = where_to_look(data.dtype, last) if n_outliers else None
+    keys = where_to_look(data.dtype, last, near=isinstance(shared, Moved)) if n_outliers else None
     states, histogram = data.run(sweep, states, shared._replace(keys=keys))
     return states, find_cut(data, states, n_outliers, keys, histogram)
 
@@ -98,16 +98,17 @@ def find_cut(
         histogram = None
 
 
-def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
-    """The key range for a first histogram: near the last cut, else everywhere."""
+def where_to_look(dtype: np.dtype[Any], last: Cut | None = None, *, near: bool = False) -> KeyRange:
+    """The key range for a first histogram: around the last cut, else everywhere."""
     everywhere = KeyRange(0, _key(np.inf, dtype) + 1)
     if last is None or not 0 < last.value < np.inf:
         return everywhere
-    # D² shrinks as centres are added and moves little between Lloyd iterations: half an
-    # octave down and a quarter up will do, and few rows lie in it or above.
+    # Rows above the lower end cost time, and a cut outside of the range costs another pass.
+    # D² shrinks as centres are added, and moves little between Lloyd iterations.
     octave = 1 << np.finfo(dtype).nmant
+    down = octave // 8 if near else octave // 2
     key = _key(last.value, dtype)
-    return KeyRange(max(0, key - octave // 2), min(key + octave // 4, everywhere.high))
+    return KeyRange(max(0, key - down), min(key + down // 2, everywhere.high))
 
 
 def _bin_of_the_cut(
