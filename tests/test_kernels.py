@@ -93,7 +93,11 @@ def test_reassigning_changes_no_bit(n_features, k, dtype):
     slack = np.full(len(centers), np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001)
     _, labels, others = assigned(X, centers)
     after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty_like(others)
-    distances.reassign(X, moved, slack.astype(dtype), labels, others, after, bound, d2)
+    kept = (np.arange(len(X)) % 7 > 0).astype(np.uint8)
+    sums, mass = np.zeros(moved.shape), np.zeros(k)
+    distances.reassign(
+        X, moved, slack.astype(dtype), labels, others, kept, after, bound, d2, sums, mass
+    )
 
     expected_labels, expected_bound = np.empty_like(labels), np.empty_like(others)
     distances.assign(X, everywhere, moved, expected_labels, expected_bound)
@@ -103,6 +107,14 @@ def test_reassigning_changes_no_bit(n_features, k, dtype):
     np.testing.assert_array_equal(after, expected_labels)
     np.testing.assert_array_equal(d2, expected_d2)
     assert (bound <= expected_bound * (1 + 4 * np.finfo(dtype).eps)).all()
+    # What the rows with a new label change in the sums of deviations and in the counts.
+    expected_sums, expected_mass = np.zeros(moved.shape), np.zeros(k)
+    for i in np.flatnonzero((labels != after) & (kept == 1)):
+        for label, sign in ((labels[i], -1), (after[i], 1)):
+            expected_sums[label] += sign * (X[i].astype(np.float64) - moved[label])
+            expected_mass[label] += sign
+    np.testing.assert_allclose(sums, expected_sums, rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(mass, expected_mass)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,12 +12,15 @@ from robust_kmeans import lloyd, trimmed_kmeans
 from robust_kmeans.clustering import _threshold, finish
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.kernels.distances import SHORTLIST_CENTERS, SHORTLIST_FEATURES
+from robust_kmeans.kernels.totals import recount_changed
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN_MOVED, assigned
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Reassigned, assigned
+from robust_kmeans.sweeps.means import UPDATE, UpdateShared
 from robust_kmeans.sweeps.order import histogram
 from robust_kmeans.sweeps.rows import Model, predicted_labels
+from robust_kmeans.sweeps.totals import no_totals
 from tests import oracle
 from tests.strategies import DTYPES, problems
 
@@ -195,9 +198,16 @@ def test_another_chunk_plan_changes_only_rounding(open_data):
         assert len(other.outlier_indices) == z
 
 
-def _assign_all(chunk, _state, shared):
-    state = assigned(chunk, shared.centers)
-    return state, None if shared.keys is None else histogram(chunk, state.d2, shared.keys)
+def _assign_all(chunk, state, shared):
+    """What the sweep with bounds must equal: every row compared with every centre."""
+    after, changes = assigned(chunk, shared.centers), no_totals(shared.centers)
+    changed = np.flatnonzero(after.labels != state.labels).astype(np.int32)
+    recount_changed(
+        chunk.rows, changed, state.labels, after.labels, state.kept, shared.centers,
+        changes.sums, changes.mass,
+    )  # fmt: skip
+    look = histogram(chunk, after.d2, shared.keys)
+    return after._replace(kept=state.kept), Reassigned(look, changes)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -214,6 +224,35 @@ def test_bounds_change_no_bit(monkeypatch, n_features, k, dtype):
     plain = trimmed_kmeans(X, start, n_outliers=40, tol=0, max_iter=60)
     for name in ("cluster_centers", "labels", "outlier_scores", "inertia_history"):
         np.testing.assert_array_equal(getattr(bounded, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("far", [1e2, 1e15])
+def test_totals_that_are_kept_up_to_date_equal_those_added_up_anew(
+    open_data, monkeypatch, far, offset, dtype
+):
+    # Far rows are inliers at first: whatever they leave behind in a sum must not stay there.
+    random = np.random.RandomState(0)
+    X = (random.standard_normal((600, 3)) + offset).astype(dtype)
+    X[:12] *= dtype(far)
+    start = np.vstack([X[20:24], X[:2]])
+    seen = []
+
+    def watched(data, states, cut, totals, centers):
+        seen.append((totals, data.summarise(UPDATE, states, UpdateShared(cut, centers))))
+        return moving(data, states, cut, totals, centers)
+
+    moving = lloyd._means_or_farthest_inliers
+    monkeypatch.setattr(lloyd, "_means_or_farthest_inliers", watched)
+    with open_data(X) as rows:
+        trimmed_lloyd(rows, start, 10, max_iter=30, tol=0, report=lambda *_: None)
+    assert len(seen) > 3
+    for kept, anew in seen:
+        np.testing.assert_array_equal(kept.mass, anew.mass)
+        scale = np.abs(X[12:] - dtype(offset)).max() * 600
+        rounding = max(np.abs(anew.sums).max(), scale) * 1e-13
+        np.testing.assert_allclose(kept.sums, anew.sums, rtol=0, atol=rounding)
 
 
 def test_an_empty_cluster_moves_to_the_farthest_inlier(open_data):

@@ -8,7 +8,10 @@ After the first assignment, bounds tell for most rows that their nearest centre 
 same (Hamerly, *Making k-means even faster*, SDM 2010); they hold for outliers too, which can
 come back, and they change no bit of the result.
 
-Cost per iteration: two readings of X (assignment, means) and usually two passes over D²; only
+The clusters' totals are kept up to date: only rows that change their cluster, or the side of
+the cut, are added and taken away.  (With weights they are added up anew each time.)
+
+Cost per iteration: one reading of X (two with weights) and usually three passes over D²; only
 rows near a border between clusters are compared with all centres.
 """
 
@@ -27,11 +30,16 @@ from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     UPDATE,
-    ClusterTotals,
+    UPDATE_CUT,
     FarthestShared,
     UpdateShared,
 )
-from robust_kmeans.trimming import run_and_cut
+from robust_kmeans.sweeps.totals import ClusterTotals, add_totals
+from robust_kmeans.trimming import find_cut, run_and_cut, where_to_look
+
+# Totals that are kept up to date carry the rounding of the largest rows that were ever in
+# them: no more than a digit or two as long as the cost has not fallen by more than this.
+STALE = 64.0
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,12 @@ def trimmed_lloyd(
     is told each iteration's number and ρ, 0 for the initial centres.
     """
     states, cut = run_and_cut(data, ASSIGN, None, Centers(centers), n_outliers)
+    states, totals = data.run(UPDATE, states, UpdateShared(cut, centers))
+    cost_when_totalled = cut.cost
     history = [cut.cost]
     report(0, cut.cost)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
     while len(history) <= max_iter + len(centers):
-        totals = data.summarise(UPDATE, states, UpdateShared(cut, centers))
         if len(history) > max_iter and totals.mass.all():
             break
         moved = _means_or_farthest_inliers(data, states, cut, totals, centers)
@@ -88,8 +97,16 @@ def trimmed_lloyd(
         limit = tol * cut.cost / (totals.mass.sum() * data.n_features)
         if movement.sum() <= limit and not mended:
             break
-        step = Moved(moved, _slack(movement, data.dtype))
-        states, cut = run_and_cut(data, ASSIGN_MOVED, states, step, n_outliers, last=cut)
+        keys = where_to_look(data.dtype, cut, near=True) if n_outliers else None
+        step = Moved(moved, _slack(movement, data.dtype), keys)
+        states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
+        cut = find_cut(data, states, n_outliers, keys, look)
+        if data.weighted or cut.cost * STALE < cost_when_totalled:
+            states, totals = data.run(UPDATE, states, UpdateShared(cut, moved))
+            cost_when_totalled = cut.cost
+        else:
+            states, cut_changes = data.run(UPDATE_CUT, states, UpdateShared(cut, moved))
+            totals = add_totals([totals.after_move(centers, moved), changes, cut_changes])
         centers = moved
         history.append(cut.cost)
         report(len(history) - 1, cut.cost)

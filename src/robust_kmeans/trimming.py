@@ -21,7 +21,7 @@ from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.order import keys_of
 from robust_kmeans.sweeps.base import Sweep
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import Centers, Moved
+from robust_kmeans.sweeps.distances import Centers
 from robust_kmeans.sweeps.order import (
     COST_BELOW,
     HISTOGRAM,
@@ -43,15 +43,15 @@ def run_and_cut(
     data: Execution,
     sweep: Sweep[Any, Histogram | None],
     states: States,
-    shared: Centers | Moved,
+    shared: Centers,
     n_outliers: float,
     last: Cut | None = None,
 ) -> tuple[States, Cut]:
-    """Measure rows against centres with `sweep` (ASSIGN, ASSIGN_MOVED, ADD_CENTER), then cut.
+    """Measure rows against centres with `sweep` (ASSIGN, ADD_CENTER), then cut.
 
     The sweep makes the first histogram on the way, near the `last` cut of similar states.
     """
-    keys = where_to_look(data.dtype, last, near=isinstance(shared, Moved)) if n_outliers else None
+    keys = where_to_look(data.dtype, last) if n_outliers else None
     states, histogram = data.run(sweep, states, shared._replace(keys=keys))
     return states, find_cut(data, states, n_outliers, keys, histogram)
 

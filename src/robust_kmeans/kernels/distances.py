@@ -25,6 +25,7 @@ from robust_kmeans.kernels.lanes import (
     store,
     where,
 )
+from robust_kmeans.kernels.totals import recount_changed
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int32]
@@ -194,17 +195,23 @@ def reassign(
     slack: Floats,
     labels_before: Labels,
     others_before: Floats,
+    kept: NDArray[np.uint8],
     labels: Labels,
     others: Floats,
     d2: Floats,
+    sums: NDArray[np.float64],
+    mass: NDArray[np.float64],
 ) -> None:
     """As `assign` and `own_distances`, to the bit, after the centres have moved.
 
-    Centres are compared only for rows that bounds leave in doubt.
+    Centres are compared only for rows that bounds leave in doubt; and only rows that have a
+    new label, which are in the cache at that moment, change their clusters' totals.
 
     IN   rows (m, d), centers (k, d): as they are now; slack (k,): for each centre, how far
-         the others have moved at most; labels_before (m,), others_before (m,)
-    OUT  labels (m,), others (m,), d2 (m,)
+         the others have moved at most; labels_before (m,), others_before (m,); kept (m,):
+         whether a row counts in the totals, or (0,) for no totals
+    OUT  labels (m,), others (m,), d2 (m,); sums (k, d) and mass (k,), float64: what new
+         labels change in the totals, added to
     """
     # Block by block, rows in doubt are still in the cache when they are read again; a matrix
     # product gets them all at once.
@@ -212,16 +219,19 @@ def reassign(
     found = np.empty(BLOCK if by_tiles else len(rows), np.int32)
     if by_tiles:
         _reassign_by_blocks(
-            rows, centers, slack, labels_before, others_before, found, labels, others, d2
-        )
+            rows, centers, slack, labels_before, others_before, kept, found, labels, others, d2,
+            sums, mass,
+        )  # fmt: skip
         return
     n_doubtful = doubtful_rows(
         rows, centers, slack, labels_before, others_before, d2, others, found
     )
     labels[:] = labels_before
     assign(rows, found[:n_doubtful], centers, labels, others)
-    n_changed = changed_rows(labels_before, labels, found[:n_doubtful])
-    own_distances(rows, found[:n_changed], centers, labels, d2)
+    changed = found[: changed_rows(labels_before, labels, found[:n_doubtful])]
+    own_distances(rows, changed, centers, labels, d2)
+    if kept.size:
+        recount_changed(rows, changed, labels_before, labels, kept, centers, sums, mass)
 
 
 def _shortlist_pays(centers: Floats) -> bool:
@@ -310,12 +320,13 @@ def _transpose(rows, which, tile, stride):
 
 @jit
 def _reassign_by_blocks(
-    rows, centers, slack, labels_before, others_before, found, labels, others, d2
+    rows, centers, slack, labels_before, others_before, kept, found, labels, others, d2, sums, mass
 ):  # fmt: skip
     """`reassign` directly, in blocks of the length of `found`.
 
-    IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,)
-    OUT  found (b,): scratch; labels (m,), others (m,), d2 (m,)
+    IN   rows (m, d), centers (k, d), slack (k,), labels_before (m,), others_before (m,);
+         kept (m,) or (0,)
+    OUT  found (b,): scratch; labels (m,), others (m,), d2 (m,); sums (k, d), mass (k,)
     """
     n_rows, size = rows.shape[0], found.shape[0]
     for start in range(0, n_rows, size):
@@ -326,8 +337,10 @@ def _reassign_by_blocks(
         )
         after[:] = before
         _assign_by_tiles(x, found[:n_doubtful], centers, 0, False, own, after, others[part])
-        n_changed = changed_rows(before, after, found[:n_doubtful])
-        own_distances(x, found[:n_changed], centers, after, own)
+        changed = found[: changed_rows(before, after, found[:n_doubtful])]
+        own_distances(x, changed, centers, after, own)
+        if kept.shape[0] > 0:
+            recount_changed(x, changed, before, after, kept[part], centers, sums, mass)
 
 
 @jit

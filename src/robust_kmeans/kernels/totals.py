@@ -1,7 +1,8 @@
 """Sums over rows, accumulated in float64 whatever the dtype of the data.
 
 Weights are float64, or empty when every row weighs 1.  `clipped_mass`, `locate_mass` and
-`cost_below` are one pass over D²; `accumulate` and `periodic_ranges` read the rows once.
+`cost_below` are one pass over D², `recount_cut` two over D² and flags; `accumulate` and
+`periodic_ranges` read the rows once, `recount_changed` those that are asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.jit import jit
+
+BLOCK = 256
 
 
 @jit
@@ -86,7 +89,8 @@ def kept_weights(d2, weights, start, value, boundary_row, boundary_trimmed, out)
 
 @jit
 def accumulate(
-    rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, centers, sums, mass
+    rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, centers, kept, sums,
+    mass,
 ):  # fmt: skip
     """Per cluster, the weighted deviations from its centre of the kept rows, and their weight.
 
@@ -95,12 +99,17 @@ def accumulate(
 
     IN   rows (m, d), labels (m,), d2 (m,), weights (m,) or (0,); start: global index of
          the first row; the cut; centers (k, d)
-    OUT  sums (k, d) and mass (k,), float64, added to
+    OUT  kept (m,) or (0,): 1 for a row that counts, otherwise 0; sums (k, d) and mass (k,),
+         float64, added to
     """
     n_rows, n_features = rows.shape
     weighted = weights.shape[0] > 0
+    noted = kept.shape[0] > 0
     for i in range(n_rows):
-        if d2[i] > value or (d2[i] == value and start + i < boundary_row):
+        cut_off = d2[i] > value or (d2[i] == value and start + i < boundary_row)
+        if noted:
+            kept[i] = not cut_off
+        if cut_off:
             continue
         weight = weights[i] if weighted else 1.0
         if start + i == boundary_row:
@@ -109,6 +118,52 @@ def accumulate(
         mass[label] += weight
         for f in range(n_features):
             sums[label, f] += weight * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
+
+
+@jit
+def _count_row(rows, i, label, sign, centers, sums, mass):
+    """Let a row of weight 1 count in a cluster's totals (sign 1), or no longer (sign −1)."""
+    mass[label] += sign
+    for f in range(rows.shape[1]):
+        sums[label, f] += sign * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
+
+
+@jit
+def recount_changed(rows, which, before, after, kept, centers, sums, mass):
+    """What rows of weight 1 that have a new label change in the totals of `accumulate`.
+
+    IN   rows (m, d), which (p,): positions of such rows; before (m,), after (m,): labels;
+         kept (m,): whether a row counts; centers (k, d)
+    OUT  sums (k, d) and mass (k,), float64, added to
+    """
+    for p in range(which.shape[0]):
+        i = which[p]
+        if kept[i]:
+            _count_row(rows, i, before[i], -1.0, centers, sums, mass)
+            _count_row(rows, i, after[i], 1.0, centers, sums, mass)
+
+
+@jit
+def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kept_out, sums, mass):
+    """What a new cut changes in the totals of `accumulate`, for rows of weight 1.
+
+    IN   rows (m, d), labels (m,), d2 (m,); start: global index of the first row; the cut;
+         kept (m,): whether a row counts; centers (k, d)
+    OUT  kept_out (m,): whether it counts now; sums (k, d) and mass (k,), float64, added to
+    """
+    for i in range(rows.shape[0]):
+        kept_out[i] = not (d2[i] > value or (d2[i] == value and start + i < boundary_row))
+    # Hardly any row changes sides: most blocks are compared and left.
+    for first in range(0, rows.shape[0], BLOCK):
+        last = min(first + BLOCK, rows.shape[0])
+        n_changed = 0
+        for i in range(first, last):
+            n_changed += kept_out[i] != kept[i]
+        if n_changed > 0:
+            for i in range(first, last):
+                if kept_out[i] != kept[i]:
+                    sign = 1.0 if kept_out[i] else -1.0
+                    _count_row(rows, i, labels[i], sign, centers, sums, mass)
 
 
 @jit

@@ -28,6 +28,7 @@ Step = Callable[[Any, Any, Any], tuple[Any, Summary]]
 NO_WEIGHTS: NDArray[np.float64] = np.empty(0)
 NO_LABELS: NDArray[np.int32] = np.empty(0, np.int32)
 NO_BOUNDS: NDArray[np.floating] = np.empty(0)
+NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,14 @@ class RowState(NamedTuple):
     """D² of each row to its nearest centre.
 
     For assigned rows also that centre's label, and a distance than which no other centre is
-    nearer; both are empty while seeds are drawn.
+    nearer; and 1 where the row counts in its cluster's totals, 0 where it was cut.  All three
+    are empty where they are not known.
     """
 
     d2: NDArray[np.floating]
     labels: NDArray[np.int32] = NO_LABELS
     others: NDArray[np.floating] = NO_BOUNDS
+    kept: NDArray[np.uint8] = NO_FLAGS
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels import distances, totals
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays, all_positions, nothing
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, histogram
+from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
 Floats = NDArray[np.floating]
 Look = Histogram | None
@@ -35,6 +36,13 @@ class Moved(NamedTuple):
     centers: Floats
     slack: Floats
     keys: KeyRange | None = None
+
+
+class Reassigned(NamedTuple):
+    """A histogram of D², and what rows with a new label change in the clusters' totals."""
+
+    look: Look
+    changes: ClusterTotals
 
 
 class NewCenters(NamedTuple):
@@ -95,15 +103,17 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     return RowState(d2, labels, others)
 
 
-def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Look]:
+def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Reassigned]:
     """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
-    rows = chunk.rows
+    rows, changes = chunk.rows, no_totals(shared.centers)
     d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
     labels = chunk.empty(np.int32)
     distances.reassign(
-        rows, shared.centers, shared.slack, state.labels, state.others, labels, others, d2
-    )
-    return RowState(d2, labels, others), _look(chunk, d2, shared.keys)
+        rows, shared.centers, shared.slack, state.labels, state.others, state.kept,
+        labels, others, d2, changes.sums, changes.mass,
+    )  # fmt: skip
+    look = _look(chunk, d2, shared.keys)
+    return RowState(d2, labels, others, state.kept), Reassigned(look, changes)
 
 
 def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
@@ -130,6 +140,11 @@ def _add_looks(parts: Sequence[Look]) -> Look:
     return add_histograms(made) if made else None
 
 
+def _add_reassigned(parts: Sequence[Reassigned]) -> Reassigned:
+    looks = _add_looks([part.look for part in parts])
+    return Reassigned(looks, add_totals([part.changes for part in parts]))
+
+
 def _add_looks_per_trial(parts: Sequence[tuple[Look, ...]]) -> list[Look]:
     return [_add_looks(looks) for looks in zip(*parts, strict=True)]
 
@@ -141,5 +156,5 @@ TRY_CENTERS_WITH_COSTS = Sweep(_try_centers_with_costs, add_arrays)
 LOOK_AT_TRIAL = Sweep(_look_at_trial, nothing)
 KEEP_TRIAL = Sweep(_keep_trial, nothing)
 ASSIGN = Sweep(_assign, _add_looks)
-ASSIGN_MOVED = Sweep(_assign_moved, _add_looks)
+ASSIGN_MOVED = Sweep(_assign_moved, _add_reassigned)
 ASSIGN_NEW = Sweep(_assign_new, nothing)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, add_arrays
 from robust_kmeans.sweeps.cut import Cut, kept_weights
+from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
 
 class ClusterShared(NamedTuple):
@@ -26,14 +27,6 @@ class UpdateShared(NamedTuple):
 
     cut: Cut
     centers: NDArray[np.floating]
-
-
-@dataclass(frozen=True)
-class ClusterTotals:
-    """Per cluster, the weighted deviations of its kept rows from its centre, and their weight."""
-
-    sums: NDArray[np.float64]
-    mass: NDArray[np.float64]
 
 
 class FarthestShared(NamedTuple):
@@ -53,22 +46,26 @@ class FarRows:
 
 
 def _update(chunk: Chunk, state: RowState, shared: UpdateShared) -> tuple[RowState, ClusterTotals]:
-    sums = np.zeros(shared.centers.shape)
-    mass = np.zeros(len(shared.centers))
-    cut = shared.cut
+    found, cut = no_totals(shared.centers), shared.cut
+    # With weights, differences of sums could leave a trace of weight in an empty cluster.
+    kept = NO_FLAGS if chunk.weights.size else np.empty(len(chunk.rows), np.uint8)
     totals.accumulate(
         chunk.rows, state.labels, state.d2, chunk.weights, chunk.start,
-        cut.value, cut.row, cut.trimmed, shared.centers, sums, mass,
+        cut.value, cut.row, cut.trimmed, shared.centers, kept, found.sums, found.mass,
     )  # fmt: skip
-    return state, ClusterTotals(sums, mass)
+    return state._replace(kept=kept), found
 
 
-def _add_totals(parts: Sequence[ClusterTotals]) -> ClusterTotals:
-    sums, mass = parts[0].sums, parts[0].mass
-    for part in parts[1:]:
-        sums = sums + part.sums
-        mass = mass + part.mass
-    return ClusterTotals(sums, mass)
+def _update_cut(
+    chunk: Chunk, state: RowState, shared: UpdateShared
+) -> tuple[RowState, ClusterTotals]:
+    found, cut = no_totals(shared.centers), shared.cut
+    kept = np.empty(len(chunk.rows), np.uint8)
+    totals.recount_cut(
+        chunk.rows, state.labels, state.d2, chunk.start, cut.value, cut.row, state.kept,
+        shared.centers, kept, found.sums, found.mass,
+    )  # fmt: skip
+    return state._replace(kept=kept), found
 
 
 def _cluster_mass(
@@ -100,6 +97,9 @@ def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
     return FarRows(d2[first], indices[first], points[first])
 
 
-UPDATE = Sweep(_update, _add_totals)
+UPDATE = Sweep(_update, add_totals)
+"""The totals of all clusters; states then know which rows count in them."""
+UPDATE_CUT = Sweep(_update_cut, add_totals)
+"""What a new cut changes in the totals."""
 CLUSTER_MASS = Sweep(_cluster_mass, add_arrays)
 FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of)

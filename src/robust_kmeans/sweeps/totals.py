@@ -1,0 +1,38 @@
+"""The totals of clusters, from which their means follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ClusterTotals:
+    """Per cluster, the weighted deviations of its kept rows from its centre, and their weight."""
+
+    sums: NDArray[np.float64]
+    mass: NDArray[np.float64]
+
+    def after_move(
+        self, before: NDArray[np.floating], after: NDArray[np.floating]
+    ) -> ClusterTotals:
+        """The same rows' deviations from centres that have moved."""
+        shift = after.astype(np.float64) - before
+        return ClusterTotals(self.sums - self.mass[:, np.newaxis] * shift, self.mass)
+
+
+def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:
+    """Totals of no rows, to add to."""
+    return ClusterTotals(np.zeros(centers.shape), np.zeros(len(centers)))
+
+
+def add_totals(parts: Sequence[ClusterTotals]) -> ClusterTotals:
+    """The totals of all parts, added in their order."""
+    sums, mass = parts[0].sums, parts[0].mass
+    for part in parts[1:]:
+        sums = sums + part.sums
+        mass = mass + part.mass
+    return ClusterTotals(sums, mass)
