@@ -10,7 +10,7 @@ Lloyd iterations `trimmed_kmeans` against `KMeans(algorithm="lloyd")`, both from
                  and the same from the 10th to the 30th
 first call       `robust_kmeans_plusplus` in a fresh process with an empty cache of compiled
                  code; then with a read-only input, which must not compile anything again
-import           `import robust_kmeans` after scikit-learn and Numba, in fresh processes
+import           of `RobustKMeans` after scikit-learn and Numba, in fresh processes
 
 Only our side trims outliers: z rows, 1 % of all.  On a busy machine trust --threads 1 only:
 threads that wait for each other by spinning, as scikit-learn's do, then suffer far more.
@@ -157,7 +157,7 @@ def first_calls(options: argparse.Namespace, folder: Path) -> list[Figure]:
 def import_time(options: argparse.Namespace) -> Figure:
     program = (
         "import sklearn, sklearn.cluster, numba, time; start = time.perf_counter(); "
-        "import robust_kmeans; print(time.perf_counter() - start)"
+        "from robust_kmeans import RobustKMeans; print(time.perf_counter() - start)"
     )
     seconds = []
     for run in range(1, (1 if options.quick else 5) + 1):

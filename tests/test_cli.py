@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from robust_kmeans import RobustKMeans, __version__
+from robust_kmeans.cli import fitting
 from robust_kmeans.datasets import make_contaminated_blobs
 
 COMMAND = Path(sys.executable).with_name("robust-kmeans")
@@ -243,15 +244,18 @@ MISTAKES = [
     (("fit", "none.csv", *BASE), "none.csv does not exist"),
     (("fit", ".", *BASE), "is a folder"),
     (("fit", "empty.csv", *BASE), "empty.csv is empty"),
-    (("fit", "header.csv", *BASE), "has a header but no rows"),
+    (("fit", "header.csv", *BASE), "has no rows, only names"),
     (("fit", "rows.csv", *BASE), "column 'id' is not numeric.*'row, 0' in row 1.*--exclude"),
     (("fit", "book.xlsx", *BASE), "no known format; expected a name that ends in .csv"),
-    (("fit", "rows.npy", "-k", 400, "-z", 12), "n_clusters=400"),
-    (("fit", "rows.npy", "-k", 4, "-z", 312), "n_outliers=312 leaves nothing"),
-    (("fit", "rows.npy", "-k", 4, "-z", "100%"), "n_outliers=1.0"),
+    (
+        ("fit", "rows.npy", "-k", 400, "-z", 12),
+        "-z 12 leaves 300 of 312 rows for -k 400",
+    ),
+    (("fit", "rows.npy", "-k", 4, "-z", 312), "-z 312 leaves nothing"),
+    (("fit", "rows.npy", "-k", 4, "-z", "100%"), "-z 100% must be"),
     (("fit", "rows.npy", "-k", 4, "-z", "few"), "-z few must be a number of rows"),
-    (("fit", "rows.npy", "-k", 0, "-z", 1), "n_clusters=0 must be at least 1"),
-    (("fit", "rows.npy", *BASE, "--threads", 0), "n_threads=0 must be at least 1"),
+    (("fit", "rows.npy", "-k", 0, "-z", 1), "-k 0 must be at least 1"),
+    (("fit", "rows.npy", *BASE, "--threads", 0), "--threads 0 must be at least 1"),
     (("fit", "rows.npy", *BASE, "--scale", "log"), "--scale log is unknown; use none"),
     (("fit", "rows.npy", *BASE, "--seed", -1), "--seed -1 must be between"),
     (("fit", "rows.npy", *BASE, "--columns", "x"), "has no column 'x'; it has 'column_1'"),
@@ -260,10 +264,17 @@ MISTAKES = [
     (("fit", "rows.npy", *BASE, "-o", "out.xlsx"), "out.xlsx has no known format"),
     (("fit", "rows.npy", *BASE, "-o", "no/out.csv"), "no does not exist; make this folder"),
     (("fit", "rows.npy", *BASE, "-o", "old.csv"), "old.csv exists already; use --force"),
-    (("fit", "rows.npy", *BASE, "--model", "old.csv"), "old.csv exists already; use --force"),
+    (
+        ("fit", "rows.npy", *BASE, "--model", "old.csv"),
+        "old.csv has no known format.*npz",
+    ),
     (("fit", "rows.npy", *BASE, "--plot", "old.csv"), "old.csv has no known format"),
-    (("fit", "rows.csv", *BASE, "-o", "rows.csv", "--force"), "is the input"),
-    (("fit", "rows.npy", *BASE, "-o", "a.csv", "--model", "a.csv"), "same name"),
+    (("fit", "rows.npy", *BASE, "--columns", ","), "has no column ''"),
+    (("fit", "huge.csv", "-k", 1, "-z", 0), "column 'big'.*overflow"),
+    (("fit", "rows.csv", *BASE, "-o", "rows.csv", "--force"), "rows.csv is an input too"),
+    (("fit", "link.csv", *BASE, "-o", "rows.csv", "--force"), "rows.csv is an input too"),
+    (("fit", "rows.csv", *BASE, "-o", "link.csv", "--force"), "link.csv is an input too"),
+    (("predict", "model.npz", "rows.csv", "-o", "hidden.csv", "--force"), "is an input too"),
     (("predict", "none.npz", "rows.csv"), "none.npz"),
     (("predict", "rows.npy", "rows.csv"), "rows.npy"),
     (("predict", "cut.npz", "rows.csv"), "cut.npz"),
@@ -283,6 +294,9 @@ def mistakes(files, model_file, tmp_path_factory):
     (folder / "cut.npz").write_bytes(model_file.read_bytes()[:500])
     (folder / "empty.csv").touch()
     (folder / "header.csv").write_text("a,b\n")
+    (folder / "huge.csv").write_text("small,big\n1,1e200\n2,-1e200\n")
+    (folder / "link.csv").symlink_to(folder / "rows.csv")
+    (folder / "hidden.csv").symlink_to(folder / "model.npz")
     (folder / "book.xlsx").write_text("?")
     (folder / "old.csv").write_text("precious")
     (folder / "other.csv").write_text("height,depth\n1,2\n")
@@ -314,6 +328,81 @@ def test_force_replaces_outputs(files, tmp_path):
     succeed("fit", files / "rows.npy", *BASE, "-o", "out.csv", "--force", "-q", cwd=tmp_path)
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 313
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_output_of_text_is_the_input_to_the_character(tmp_path):
+    rows = [f"{2**53 + 1 + i},{i}.50,:id:[b] $x" for i in range(9)]
+    (tmp_path / "in.csv").write_text("id,:id:[x],text\n" + "\n".join(rows) + "\n")
+    done = succeed("fit", "in.csv", "-k", 2, "-z", 1, "--columns", ":id:[x]", "-o", "out.csv",
+                   "--json", cwd=tmp_path)  # fmt: skip
+    written = (tmp_path / "out.csv").read_text().splitlines()
+    assert [",".join(line.split(",")[:3]) for line in written[1:]] == rows
+    assert json.loads(done.stdout)["columns"] == [":id:[x]"]
+    shown = succeed("fit", "in.csv", "-k", 2, "-z", 1, "--columns", ":id:[x]", cwd=tmp_path).stdout
+    assert ":id:[x] = " in shown
+
+
+def test_column_names_are_no_formulas(tmp_path):
+    (tmp_path / "in.csv").write_text("a$b_c$d,$\\frac$\n1,2\n3,4\n5,6\n")
+    done = succeed("fit", "in.csv", "-k", 1, "-z", 0, "--plot", "p.png", "-q", cwd=tmp_path)
+    assert done.stderr == ""
+
+
+def test_no_outliers_make_valid_json(files):
+    done = succeed("fit", files / "rows.npy", "-k", 2, "-z", "0%", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["n_outliers"], facts["outlier_threshold"]) == (0, None)
+    assert facts["strongest_outliers"] == []
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(files, tmp_path):
+    arguments = [COMMAND, "fit", files / "rows.npy", *map(str, BASE), "-o", "out.csv", "-q"]
+    both = [
+        subprocess.Popen(arguments, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    messages = [process.communicate(timeout=60)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 1]
+    assert "exists" in "".join(messages)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize("late", ["draw_clusters", "write_table"])
+def test_an_interrupt_while_writing_leaves_no_output(files, tmp_path, monkeypatch, late):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, late, interrupt)
+    paths = [tmp_path / name for name in ("out.csv", "model.npz", "plot.png")]
+    with pytest.raises(KeyboardInterrupt):
+        fitting.fit(
+            fitting.Source(files / "rows.npy"),
+            N_CLUSTERS,
+            N_OUTLIERS,
+            scale="none",
+            seed=0,
+            threads=None,
+            targets=fitting.Targets(*paths),
+            voice=fitting.Voice(quiet=True),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.6, 1.2])
+def test_an_early_interrupt_shows_no_traceback(files, tmp_path, delay):
+    process = subprocess.Popen(
+        [COMMAND, "compare", files / "rows.npy", "-k", "4", "-z", "9", "--runs", "500"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    # Python itself needs a moment to start: from then on it is ours to handle.
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    if delay > 0.1:
+        assert process.returncode == 130
+        assert "Traceback" not in messages
+    else:
+        assert process.returncode in (130, -signal.SIGINT)
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "inspect", "compare", "demo"])

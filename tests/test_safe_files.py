@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from robust_kmeans import safe_files
-from robust_kmeans.safe_files import replacing
+from robust_kmeans.safe_files import replacing, replacing_all
 
 
 def only_files(folder, *names):
@@ -134,3 +134,35 @@ def test_a_folder_without_permission_is_named(tmp_path, monkeypatch):
         replacing(tmp_path / "table.csv"),
     ):
         pytest.fail("the block ran")
+
+
+def test_several_files_appear_together_or_not_at_all(tmp_path):
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+
+    def interrupted():
+        with replacing_all(paths) as temporaries:
+            temporaries[0].write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+    with replacing_all(paths) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text("whole")
+        assert not any(path.exists() for path in paths)
+    assert [path.read_text() for path in paths] == ["whole", "whole"]
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+def test_without_overwriting_a_file_that_appears_meanwhile_is_kept(tmp_path):
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+
+    def overtaken():
+        with replacing_all(paths, overwrite=False) as temporaries:
+            temporaries[0].write_text("ours")
+            paths[1].write_text("theirs")
+
+    with pytest.raises(FileExistsError, match="exists by now"):
+        overtaken()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b.txt": "theirs"}

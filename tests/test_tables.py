@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robust_kmeans.cli.tables import (
+    Keep,
     UserError,
     format_of,
     read_table,
@@ -62,7 +63,9 @@ def test_text_comes_back_as_it_was_written(tmp_path_factory, case):
             writer.writerow([repr(v) if isinstance(v, float) else v for v in row])
             file.write(style["lineterminator"] * n_blank)
     chosen = [name for name, is_number in zip(names, numeric, strict=True) if is_number]
-    table = read_table(path, columns=chosen, delimiter=style["delimiter"], keep_everything=True)
+    table = read_table(
+        path, columns=chosen, delimiter=style["delimiter"], header=True, keep=Keep.TYPED
+    )
     expected = [[v for v in row if isinstance(v, float)] for row in rows]
     assert table.names == chosen
     np.testing.assert_array_equal(table.rows, expected)
@@ -97,7 +100,7 @@ def test_what_is_written_can_be_read_again(tmp_path_factory, texts):
     for ending in (".csv", ".tsv", ".parquet", ".feather"):
         path = folder / f"table{ending}"
         write_table(table, path, ending)
-        again = read_table(path, columns=["x"], keep_everything=True)
+        again = read_table(path, columns=["x"], keep=Keep.TYPED)
         assert again.everything[names[1]].to_pylist() == table[names[1]].to_pylist()
         np.testing.assert_array_equal(again.rows[:, 0], table["x"].to_numpy())
 
@@ -126,6 +129,68 @@ def test_a_first_line_of_numbers_is_no_header(tmp_path):
     assert read_table(path).names == ["column_1", "column_2"]
 
 
+def test_a_header_of_numbers_can_be_insisted_on(tmp_path):
+    path = tmp_path / "years.csv"
+    path.write_text("2019,2020\n3,4\n")
+    guessed = read_table(path)
+    assert len(guessed.rows) == 2
+    assert "holds only numbers" in guessed.notes[0]
+    told = read_table(path, header=True)
+    assert (told.names, told.rows.tolist(), told.notes) == (["2019", "2020"], [[3, 4]], ())
+    assert read_table(path, header=False).notes == ()
+
+
+def test_verbatim_text_keeps_every_character(tmp_path):
+    path = tmp_path / "ids.csv"
+    text = 'id,x,note\n9007199254740993,2.50,"a, b"\n007,1e3,NA\n'
+    path.write_text(text)
+    table = read_table(path, columns="id,x", keep=Keep.VERBATIM)
+    assert table.rows.tolist() == [[9007199254740993.0, 2.5], [7, 1000]]
+    write_table(table.everything, tmp_path / "again.csv", ".csv")
+    assert (tmp_path / "again.csv").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a", ["a"]),
+        ("a, c,d ", None),
+        ("c,d", ["c,d"]),
+        ('a,"c,d"', ["a", "c,d"]),
+        (" b ", [" b "]),
+    ],
+)
+def test_columns_may_be_named_in_one_text(tmp_path, given, expected):
+    path = tmp_path / "names.parquet"
+    pa.parquet.write_table(pa.table({"a": [1.0], "c,d": [2.0], " b ": [3.0]}), path)
+    if expected is None:
+        with pytest.raises(UserError, match="has no column 'c'"):
+            read_table(path, columns=given)
+    else:
+        assert read_table(path, columns=given).names == expected
+        left = [name for name in ("a", "c,d", " b ") if name not in expected]
+        assert read_table(path, exclude=given).names == left
+
+
+def test_a_separator_at_the_end_of_each_line_makes_no_column(tmp_path):
+    path = tmp_path / "trailing.csv"
+    path.write_text("a,b,\n1,2,\n3,4,\n")
+    assert read_table(path).names == ["a", "b"]
+
+
+def test_long_text_in_the_first_row_is_no_problem(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,text\n1," + "x" * 300_000 + "\n")
+    assert read_table(path, columns=["a"]).rows.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("dtype", [">f8", "<f4", np.longdouble, np.float16, ">i4", bool])
+def test_arrays_of_every_numeric_kind_are_read(tmp_path, dtype):
+    path = tmp_path / "array.npy"
+    np.save(path, np.array([[1, 0], [0, 1]], dtype=dtype))
+    assert read_table(path).rows.tolist() == [[1, 0], [0, 1]]
+
+
 def test_names_that_are_missing_are_made_up(tmp_path):
     path = tmp_path / "index.csv"
     path.write_text(",x\n0,1.5\n")
@@ -135,14 +200,16 @@ def test_names_that_are_missing_are_made_up(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("\n \n\n", "not numeric|no rows"),
+        ("\n \n\n", "no rows"),
         ("\n\n", "blank lines"),
-        ("a,b\n", "has a header but no rows"),
-        ("a,b", "has a header but no rows"),
+        ("a,b\n", "has no rows, only names"),
+        ("a,b", "has no rows, only names"),
         ("a,a\n1,2\n", "two columns named 'a'"),
         ("a,b\n1,2\n3\n", "row 2 has 1 value, expected 2"),
         ("a,b\n1,2,3\n", "row 1 has 3 values, expected 2"),
         ("a,b\n1;2\n", r"Perhaps --delimiter ';' is meant"),
+        ("a;b\n1;2\n", r"column 'a;b' is not numeric.*Perhaps --delimiter ';' is meant"),
+        ("a\tb\n1\t2\n", r"Perhaps --delimiter tab is meant"),
         ("a,b\n1,2\n3,four\n", "column 'b' is not numeric.*'four' in row 2.*--exclude 'b'"),
         ("a,b\n1,2\n3,\n,4\n", r"2 missing or infinite values in column 'a' \(1\), 'b' \(1\)"),
         ("a\n1\ninf\n", "1 missing or infinite value in column 'a'.*the first is in row 2"),
@@ -191,7 +258,7 @@ def test_compressed_text(tmp_path):
 def test_dropped_rows_stay_in_the_output_without_a_label(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("id,x\na,1\nb,\nc,3\n")
-    table = read_table(path, columns=["x"], drop_missing=True, keep_everything=True)
+    table = read_table(path, columns=["x"], drop_missing=True, keep=Keep.TYPED)
     assert (table.rows[:, 0].tolist(), table.numbers.tolist()) == ([1, 3], [1, 3])
     labelled = with_columns(table, {"label": np.array([0, -1], np.int32)})
     assert labelled.column_names == ["id", "x", "label"]
@@ -202,7 +269,7 @@ def test_dropped_rows_stay_in_the_output_without_a_label(tmp_path):
 def test_new_columns_do_not_replace_old_ones(tmp_path):
     path = tmp_path / "label.csv"
     path.write_text("label,x\n7,1\n")
-    table = read_table(path, columns=["x"], keep_everything=True)
+    table = read_table(path, columns=["x"], keep=Keep.TYPED)
     labelled = with_columns(table, {"label": np.array([0], np.int32)})
     assert labelled["label"].to_pylist() == ["7"]
     assert labelled["label_"].to_pylist() == [0]

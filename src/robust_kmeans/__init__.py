@@ -3,34 +3,40 @@
 The estimator is `RobustKMeans`; everything else is a part of it to use on its own.
 """
 
-from robust_kmeans.clustering import TrimmedClustering, trimmed_kmeans
-from robust_kmeans.estimator import RobustKMeans
-from robust_kmeans.metrics import (
-    OutlierMatch,
-    TrimCurve,
-    TrimmedScore,
-    outlier_precision_recall,
-    trim_curve,
-    trimmed_calinski_harabasz_score,
-    trimmed_davies_bouldin_score,
-    trimmed_inertia,
-    trimmed_silhouette_score,
-)
-from robust_kmeans.model_file import ModelFileError
-from robust_kmeans.plotting import plot_clusters, plot_outlier_scores, plot_trim_curve
-from robust_kmeans.reporting import Progress
-from robust_kmeans.saved import SavedModel, load_model
-from robust_kmeans.scaling import Scaling, fit_scaling
-from robust_kmeans.seeding.adapter import as_init
-from robust_kmeans.seeding.drawing import Seeds
-from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus, kmeans_plusplus
-from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding, rkmeans_plusplus
-from robust_kmeans.seeding.robust_kmeans_plusplus import (
-    RobustKMeansPlusPlus,
-    robust_kmeans_plusplus,
-)
-from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus, tkmeans_plusplus
-from robust_kmeans.seeding.uniform import RandomSeeding, random_rows
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robust_kmeans.clustering import TrimmedClustering, trimmed_kmeans
+    from robust_kmeans.estimator import RobustKMeans
+    from robust_kmeans.metrics import (
+        OutlierMatch,
+        TrimCurve,
+        TrimmedScore,
+        outlier_precision_recall,
+        trim_curve,
+        trimmed_calinski_harabasz_score,
+        trimmed_davies_bouldin_score,
+        trimmed_inertia,
+        trimmed_silhouette_score,
+    )
+    from robust_kmeans.model_file import ModelFileError
+    from robust_kmeans.plotting import plot_clusters, plot_outlier_scores, plot_trim_curve
+    from robust_kmeans.reporting import Progress
+    from robust_kmeans.saved import SavedModel, load_model
+    from robust_kmeans.scaling import Scaling, fit_scaling
+    from robust_kmeans.seeding.adapter import as_init
+    from robust_kmeans.seeding.drawing import Seeds
+    from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus, kmeans_plusplus
+    from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding, rkmeans_plusplus
+    from robust_kmeans.seeding.robust_kmeans_plusplus import (
+        RobustKMeansPlusPlus,
+        robust_kmeans_plusplus,
+    )
+    from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus, tkmeans_plusplus
+    from robust_kmeans.seeding.uniform import RandomSeeding, random_rows
 
 __version__ = "0.1.0"
 
@@ -69,3 +75,51 @@ __all__ = [
     "trimmed_kmeans",
     "trimmed_silhouette_score",
 ]
+
+# Modules are imported when a name of theirs is first used: importing the package, completing a
+# command line and asking for help then do not wait for compilers and numerical libraries.
+_HOMES = {
+    "as_init": "robust_kmeans.seeding.adapter",
+    "fit_scaling": "robust_kmeans.scaling",
+    "kmeans_plusplus": "robust_kmeans.seeding.kmeans_plusplus",
+    "KMeansPlusPlus": "robust_kmeans.seeding.kmeans_plusplus",
+    "load_model": "robust_kmeans.saved",
+    "MixtureSeeding": "robust_kmeans.seeding.rkmeans_plusplus",
+    "ModelFileError": "robust_kmeans.model_file",
+    "outlier_precision_recall": "robust_kmeans.metrics",
+    "OutlierMatch": "robust_kmeans.metrics",
+    "plot_clusters": "robust_kmeans.plotting",
+    "plot_outlier_scores": "robust_kmeans.plotting",
+    "plot_trim_curve": "robust_kmeans.plotting",
+    "Progress": "robust_kmeans.reporting",
+    "random_rows": "robust_kmeans.seeding.uniform",
+    "RandomSeeding": "robust_kmeans.seeding.uniform",
+    "rkmeans_plusplus": "robust_kmeans.seeding.rkmeans_plusplus",
+    "robust_kmeans_plusplus": "robust_kmeans.seeding.robust_kmeans_plusplus",
+    "RobustKMeans": "robust_kmeans.estimator",
+    "RobustKMeansPlusPlus": "robust_kmeans.seeding.robust_kmeans_plusplus",
+    "SavedModel": "robust_kmeans.saved",
+    "Scaling": "robust_kmeans.scaling",
+    "Seeds": "robust_kmeans.seeding.drawing",
+    "tkmeans_plusplus": "robust_kmeans.seeding.tkmeans_plusplus",
+    "TKMeansPlusPlus": "robust_kmeans.seeding.tkmeans_plusplus",
+    "trim_curve": "robust_kmeans.metrics",
+    "TrimCurve": "robust_kmeans.metrics",
+    "trimmed_calinski_harabasz_score": "robust_kmeans.metrics",
+    "trimmed_davies_bouldin_score": "robust_kmeans.metrics",
+    "trimmed_inertia": "robust_kmeans.metrics",
+    "trimmed_kmeans": "robust_kmeans.clustering",
+    "trimmed_silhouette_score": "robust_kmeans.metrics",
+    "TrimmedClustering": "robust_kmeans.clustering",
+    "TrimmedScore": "robust_kmeans.metrics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -100,7 +100,10 @@ def plot_clusters(
     drawn = len(inliers) + len(outliers)
 
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-    ax.set(xlim=box[:, 0], ylim=box[:, 1], xlabel=names[0], ylabel=names[1])
+    ax.set(xlim=box[:, 0], ylim=box[:, 1])
+    # Dollar signs in a column's name are no formula.
+    ax.set_xlabel(names[0], parse_math=False)
+    ax.set_ylabel(names[1], parse_math=False)
     # The more there are of a kind, the smaller: many should not hide what they lie on.
     sizes = np.clip([3e4 / max(drawn, 1), 6e3 / max(len(outliers), 1), 900 / len(hubs)], *_SIZES)
     colours = _colours(hubs)[labels[inliers]]
@@ -355,7 +358,8 @@ def _scatter(
     places = np.clip(points, *box)
     if radial:
         # Towards the middle of the view, which keeps the direction and fills no corner.
-        places[outside] = middle + ((points - middle) / reach.max(axis=1, keepdims=True))[outside]
+        far = points[outside] - middle
+        places[outside] = middle + far / reach[outside].max(axis=1, keepdims=True)
         places[outside, axis[outside]] = box[above.astype(int), axis][outside]
     side = np.where(outside, 2 * axis + above, 4)
     handles: dict[bool, Artist] = {}

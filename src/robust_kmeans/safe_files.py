@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,18 +48,63 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     target.read_text(), len(list(Path(folder).iterdir()))
     ('label', 1)
     """
-    target = _writable(path)
-    start = target.name[:NAME_LETTERS]
-    temporary = target.with_name(f".{start}.{secrets.token_hex(8)}.tmp{target.suffix}")
-    try:
-        _create(temporary, target)
+    with replacing_all([path]) as (temporary,):
         yield temporary
-        _flush(temporary)
-        os.replace(temporary, target)
+
+
+@contextmanager
+def replacing_all(
+    paths: Sequence[str | os.PathLike[str]], *, overwrite: bool = True
+) -> Iterator[list[Path]]:
+    """As `replacing`, for several files that appear together or not at all.
+
+    With ``overwrite=False`` a file that exists by then is kept, and FileExistsError raised.
+    """
+    targets = [_writable(path) for path in paths]
+    temporaries = [_temporary_name(target) for target in targets]
+    placed: list[Path] = []
+    try:
+        for temporary, target in zip(temporaries, targets, strict=True):
+            _create(temporary, target)
+        yield temporaries
+        for temporary in temporaries:
+            _flush(temporary)
+        for temporary, target in zip(temporaries, targets, strict=True):
+            _place(temporary, target, overwrite=overwrite)
+            placed.append(target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)
+        if not overwrite:
+            # None of them was there before.
+            for target in placed:
+                target.unlink(missing_ok=True)
         raise
-    _flush_folder(target.parent)
+    for folder in {target.parent for target in targets}:
+        _flush_folder(folder)
+
+
+def _temporary_name(target: Path) -> Path:
+    start = target.name[:NAME_LETTERS]
+    return target.with_name(f".{start}.{secrets.token_hex(8)}.tmp{target.suffix}")
+
+
+def _place(temporary: Path, target: Path, *, overwrite: bool) -> None:
+    if overwrite:
+        os.replace(temporary, target)
+        return
+    try:
+        # Unlike a rename, a link fails if somebody else has been faster.
+        os.link(temporary, target)
+    except FileExistsError:
+        raise FileExistsError(f"{str(target)!r} exists by now; it was left as it is.") from None
+    except OSError:
+        # A file system without links.
+        if target.exists():
+            raise FileExistsError(f"{str(target)!r} exists by now; it was left as it is.") from None
+        os.replace(temporary, target)
+        return
+    temporary.unlink()
 
 
 def _writable(path: str | os.PathLike[str]) -> Path:

@@ -19,7 +19,7 @@ def main() -> None:
         try:
             from robust_kmeans.cli.app import app
         except ModuleNotFoundError as error:
-            if error.name not in ("typer", "rich", "pyarrow"):
+            if error.name not in ("typer", "rich"):
                 raise
             sys.exit(
                 f"The command robust-kmeans needs {error.name}: pip install 'robust-kmeans[cli]'."

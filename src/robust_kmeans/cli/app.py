@@ -1,18 +1,22 @@
-"""The commands of `robust-kmeans` and their options; the work is done elsewhere."""
+"""The commands of `robust-kmeans` and their options; the work is done elsewhere.
+
+What does the work is imported by the command that needs it: help and the completion of a
+command line should not wait for compilers and numerical libraries.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from robust_kmeans import __version__
-from robust_kmeans.cli.fitting import Source, Targets, Voice, fit, inspect, predict
-from robust_kmeans.cli.tables import UserError
-from robust_kmeans.cli.terminal import clear_errors
-from robust_kmeans.scaling import SCALINGS
+from robust_kmeans.cli.terminal import UserError, clear_errors
+
+if TYPE_CHECKING:
+    from robust_kmeans.cli.fitting import Source
 
 app = typer.Typer(
     help="k-means for data that is not clean: finds clusters, and says which rows are outliers.",
@@ -50,6 +54,14 @@ Exclude = Annotated[
 Delimiter = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(help="What separates values in text files (, or tab by default)."),
+]
+Header = Annotated[
+    Optional[bool],  # noqa: UP045
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of text names the columns (unless it holds only numbers).",
+        show_default=False,
+    ),
 ]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")
@@ -104,14 +116,17 @@ def fit_command(
         typer.Option(help="Draw the clusters: .png, .svg or .pdf."),
     ] = None,
     delimiter: Delimiter = None,
+    header: Header = None,
     drop_missing: DropMissing = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Cluster a file and find its outliers."""
+    from robust_kmeans.cli.fitting import Targets, Voice, fit
+
     fit(
-        _source(file, columns, exclude, delimiter, drop_missing),
+        _source(file, columns, exclude, delimiter, header, drop_missing),
         clusters,
         parse_outliers(outliers),
         scale=_known_scaling(scale),
@@ -132,15 +147,18 @@ def predict_command(
     file: File,
     output: Output = None,
     delimiter: Delimiter = None,
+    header: Header = None,
     drop_missing: DropMissing = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Label the rows of a file with a saved model; each row is judged by itself."""
+    from robust_kmeans.cli.fitting import Targets, Voice, predict
+
     predict(
         model,
-        _source(file, None, None, delimiter, drop_missing),
+        _source(file, None, None, delimiter, header, drop_missing),
         targets=Targets(output, force=force),
         voice=Voice(quiet, json),
     )
@@ -153,6 +171,8 @@ def inspect_command(
     json: Json = False,
 ) -> None:
     """Show what is in a model file."""
+    from robust_kmeans.cli.fitting import Voice, inspect
+
     inspect(model, voice=Voice(json=json))
 
 
@@ -172,15 +192,17 @@ def compare_command(
     runs: Annotated[int, typer.Option(help="Runs of each method, with different seeds.")] = 3,
     threads: Threads = None,
     delimiter: Delimiter = None,
+    header: Header = None,
     drop_missing: DropMissing = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Try all seedings and scikit-learn's KMeans on a file, side by side."""
     from robust_kmeans.cli.comparing import compare
+    from robust_kmeans.cli.fitting import Voice
 
     compare(
-        _source(file, columns, exclude, delimiter, drop_missing),
+        _source(file, columns, exclude, delimiter, header, drop_missing),
         clusters,
         parse_outliers(outliers),
         scale=_known_scaling(scale),
@@ -202,6 +224,7 @@ def demo_command(
 ) -> None:
     """Cluster generated dirty data, beside scikit-learn's KMeans, and draw both."""
     from robust_kmeans.cli.demonstration import demonstrate
+    from robust_kmeans.cli.fitting import Targets, Voice
 
     demonstrate(Targets(plot=plot, force=force), voice=Voice(json=json))
 
@@ -221,28 +244,35 @@ def common(
 def parse_outliers(text: str) -> int | float:
     """A number of rows, or a share of them where it ends in %."""
     percent = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*%", text)
-    if percent:
+    if percent and float(percent[1]) < 100:
         return float(percent[1]) / 100
     if re.fullmatch(r"\d+", text):
         return int(text)
-    raise UserError(f"-z {text} must be a number of rows, such as 100, or a share, such as 2%.")
+    raise UserError(
+        f"-z {text} must be a number of rows, such as 100, or a share below 100 %, such as 2%."
+    )
 
 
 def _source(
-    file: Path, columns: str | None, exclude: str | None, delimiter: str | None, drop_missing: bool
+    file: Path,
+    columns: str | None,
+    exclude: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    drop_missing: bool,
 ) -> Source:
+    from robust_kmeans.cli.fitting import Source
+
     # The shell passes a tab only with effort.
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
     if delimiter is not None and len(delimiter) != 1:
-        raise UserError(f"--delimiter {delimiter!r} must be one character, or \\t for a tab.")
-    return Source(file, _names(columns) or None, tuple(_names(exclude)), delimiter, drop_missing)
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+        raise UserError(f"--delimiter {delimiter!r} must be one character, or tab.")
+    return Source(file, columns, exclude or "", delimiter, header, drop_missing)
 
 
 def _known_scaling(scale: str) -> str:
+    from robust_kmeans.scaling import SCALINGS
+
     if scale not in SCALINGS:
         raise UserError(f"--scale {scale} is unknown; use {', '.join(SCALINGS)}.")
     return scale

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table as RichTable
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from robust_kmeans.cli import summary
 from robust_kmeans.cli.fitting import Source, Voice
-from robust_kmeans.cli.terminal import output, working
+from robust_kmeans.cli.terminal import working
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.metrics import trimmed_inertia
 from robust_kmeans.scaling import fit_scaling
@@ -41,7 +42,7 @@ def compare(
     """Run all methods from the same seeds and show what they cost on the inliers."""
     check_count("--runs", runs)
     with working(f"Reading {source.path.name}", quiet=voice.quiet) as tell:
-        table = source.read()
+        table = source.read(voice)
         rows = fit_scaling(table.rows, scale).apply(table.rows)
         methods = _methods(n_clusters, n_outliers, threads)
         # Compiling and starting threads belong to no method.
@@ -49,7 +50,8 @@ def compare(
         results = []
         for name, method in methods.items():
             tell(f"Trying {name}")
-            trials = [_try(method, rows, n_outliers, seed + i, threads) for i in range(runs)]
+            seeds = [(seed + i) % 2**32 for i in range(runs)]
+            trials = [_try(method, rows, n_outliers, each, threads) for each in seeds]
             results.append(_sum_up(name, trials))
     results.sort(key=lambda result: result["mean_cost"])
     facts = {
@@ -60,11 +62,7 @@ def compare(
         "runs": runs,
         "methods": results,
     }
-    console = output()
-    if voice.json:
-        summary.print_json(console, facts)
-    elif not voice.quiet:
-        _print(console, facts)
+    voice.tell(facts, _print)
 
 
 def _methods(n_clusters: int, n_outliers: int | float, threads: int | None) -> dict[str, Method]:
@@ -78,7 +76,8 @@ def _methods(n_clusters: int, n_outliers: int | float, threads: int | None) -> d
         return run
 
     def plain(rows: Rows, seed: int) -> tuple[Rows, int]:
-        model = KMeans(n_clusters, n_init=1, random_state=seed).fit(rows)
+        with threadpool_limits(threads):
+            model = KMeans(n_clusters, n_init=1, random_state=seed).fit(rows)
         return model.cluster_centers_, model.n_iter_
 
     return {init: robust(init) for init in SEEDINGS} | {PLAIN: plain}
@@ -124,6 +123,10 @@ def _print(console: Any, facts: dict[str, Any]) -> None:
         )
     console.print(table)
     console.print(
-        f"{facts['rows']:,} rows, {len(facts['columns'])} columns, {facts['n_clusters']} clusters, "
-        f"{facts['runs']} runs each; the cost of all methods leaves out the same number of rows"
+        f"{summary.counted(facts['rows'], 'row')}, "
+        f"{summary.counted(len(facts['columns']), 'column')}, "
+        f"{summary.counted(facts['n_clusters'], 'cluster')}, "
+        f"{summary.counted(facts['runs'], 'run')} each; the cost of all methods leaves out the "
+        f"same number of rows",
+        soft_wrap=True,
     )

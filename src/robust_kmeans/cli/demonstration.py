@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from rich.table import Table as RichTable
 from sklearn.cluster import KMeans
 
-from robust_kmeans.cli import summary
 from robust_kmeans.cli.fitting import Targets, Voice
 from robust_kmeans.cli.pictures import draw_side_by_side
-from robust_kmeans.cli.terminal import output, working
+from robust_kmeans.cli.terminal import working
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.metrics import outlier_precision_recall, trimmed_inertia
-from robust_kmeans.safe_files import replacing
 
 N_ROWS, N_CLUSTERS, N_OUTLIERS = 4000, 8, 200
 CLUSTER_STD, NEAR = 3.0, 3.0
@@ -39,6 +37,7 @@ class Contestant:
 
 def demonstrate(targets: Targets, *, voice: Voice) -> None:
     """Fit both to the same rows, print what each makes of them, and draw it."""
+    targets.check()
     with working("Generating rows", quiet=voice.json) as tell:
         X, labels, means = dirty_rows()
         tell("Compiling the kernels (first run only)")
@@ -60,9 +59,8 @@ def demonstrate(targets: Targets, *, voice: Voice) -> None:
             for method in methods
         ]
         models = [each.model for each in contestants]
-        assert targets.plot is not None
-        with replacing(targets.plot) as path:
-            draw_side_by_side(list(zip(titles, models, strict=True)), X, path)
+        with targets.written() as files:
+            draw_side_by_side(list(zip(titles, models, strict=True)), X, files["plot"])
     facts = {
         "rows": len(X),
         "n_clusters": N_CLUSTERS,
@@ -70,11 +68,7 @@ def demonstrate(targets: Targets, *, voice: Voice) -> None:
         "methods": methods,
         "outputs": targets.names(),
     }
-    console = output()
-    if voice.json:
-        summary.print_json(console, facts)
-    else:
-        _print(console, facts)
+    voice.tell(facts, _print)
 
 
 def dirty_rows() -> tuple[Rows, NDArray[np.int32], Rows]:

@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import copy
+import os
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from robust_kmeans.cli import summary
 from robust_kmeans.cli.pictures import draw_clusters, new_figure
 from robust_kmeans.cli.tables import (
+    DELIMITERS,
     WRITABLE,
+    Keep,
     Table,
-    UserError,
     format_of,
     read_table,
     with_columns,
     write_table,
 )
-from robust_kmeans.cli.terminal import note, output, telling, working
+from robust_kmeans.cli.terminal import UserError, finished, note, output, telling, working
 from robust_kmeans.estimator import RobustKMeans
-from robust_kmeans.safe_files import replacing
+from robust_kmeans.safe_files import replacing_all
 from robust_kmeans.saved import load_model
 from robust_kmeans.scaling import Scaling, fit_scaling
 
+MODELS = (".npz",)
 PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How results are told."""
+
+    quiet: bool = False
+    json: bool = False
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is no error."""
+        if not self.quiet:
+            note(text)
+
+    def tell(self, facts: dict[str, Any], show: Callable[[Console, dict[str, Any]], None]) -> None:
+        """The results: as JSON, or shown to people, or not at all."""
+        if self.json:
+            summary.print_json(facts)
+        elif not self.quiet:
+            show(output(), facts)
 
 
 @dataclass(frozen=True)
@@ -37,24 +63,25 @@ class Source:
     """Which rows and columns to read."""
 
     path: Path
-    columns: list[str] | None = None
-    exclude: tuple[str, ...] = ()
+    columns: str | list[str] | None = None
+    exclude: str = ""
     delimiter: str | None = None
+    header: bool | None = None
     drop_missing: bool = False
 
-    def read(self, *, keep_everything: bool = False) -> Table:
+    def read(self, voice: Voice, keep: Keep = Keep.NOTHING) -> Table:
         """Read them, and tell what was left out."""
         table = read_table(
             self.path,
             columns=self.columns,
             exclude=self.exclude,
             delimiter=self.delimiter,
+            header=self.header,
             drop_missing=self.drop_missing,
-            keep_everything=keep_everything,
+            keep=keep,
         )
-        if table.n_dropped:
-            total = len(table.rows) + table.n_dropped
-            note(f"{table.n_dropped:,} of {total:,} rows have missing values and were dropped.")
+        for text in table.notes:
+            voice.note(text)
         return table
 
 
@@ -67,35 +94,52 @@ class Targets:
     plot: Path | None = None
     force: bool = False
 
-    def __post_init__(self) -> None:
+    def check(self, *inputs: Path) -> None:
+        """Refuse names that cannot be written, or that would destroy something."""
         if self.output is not None:
             format_of(self.output, WRITABLE)
+        if self.model is not None:
+            format_of(self.model, MODELS)
         if self.plot is not None:
             format_of(self.plot, PICTURES)
             new_figure(1)  # without matplotlib this says what to install
-        given = [path for path in (self.output, self.model, self.plot) if path is not None]
-        for path in given:
+        # Links and .. may hide that two names are one file.
+        taken = {os.path.realpath(path): "an input" for path in inputs}
+        for what, path in self.files().items():
             if path.is_dir():
                 raise UserError(f"{path} is a folder; give the name of a file.")
             if not path.absolute().parent.is_dir():
                 raise UserError(f"{path.parent} does not exist; make this folder first.")
+            place = os.path.realpath(path)
+            if place in taken:
+                raise UserError(f"{path} is {taken[place]} too; give the {what} another name.")
+            taken[place] = f"the {what}"
             if path.exists() and not self.force:
                 raise UserError(f"{path} exists already; use --force to replace it.")
-        if len({path.absolute() for path in given}) < len(given):
-            raise UserError("Two outputs have the same name; give each its own.")
+
+    def files(self) -> dict[str, Path]:
+        """What is to be written where."""
+        named = {"output": self.output, "model": self.model, "plot": self.plot}
+        return {what: path for what, path in named.items() if path is not None}
 
     def names(self) -> dict[str, str]:
         """What was written where."""
-        named = {"output": self.output, "model": self.model, "plot": self.plot}
-        return {what: str(path) for what, path in named.items() if path is not None}
+        return {what: str(path) for what, path in self.files().items()}
 
+    @property
+    def keep(self) -> Keep:
+        """What of the input is needed to write the output."""
+        if self.output is None:
+            return Keep.NOTHING
+        return Keep.VERBATIM if format_of(self.output, WRITABLE) in DELIMITERS else Keep.TYPED
 
-@dataclass(frozen=True)
-class Voice:
-    """How results are told."""
-
-    quiet: bool = False
-    json: bool = False
+    @contextmanager
+    def written(self) -> Iterator[dict[str, Path]]:
+        """Temporary files to write; all of them take their places at the end, or none."""
+        files = self.files()
+        with replacing_all(list(files.values()), overwrite=self.force) as temporaries:
+            yield dict(zip(files, temporaries, strict=True))
+        finished()
 
 
 def fit(
@@ -110,12 +154,12 @@ def fit(
     voice: Voice,
 ) -> None:
     """Cluster a file, write what was asked for, and sum it up."""
-    _refuse_to_replace_input(source.path, targets)
+    targets.check(source.path)
     started = time.perf_counter()
     with working(f"Reading {source.path.name}", quiet=voice.quiet) as tell:
-        table = source.read(keep_everything=targets.output is not None)
+        table = source.read(voice, targets.keep)
         scaling = fit_scaling(table.rows, scale)
-        _note_constant_columns(scaling, table.names)
+        _note_constant_columns(scaling, table.names, voice)
         scaled = scaling.apply(table.rows)
         tell("Clustering")
         model = RobustKMeans(
@@ -124,7 +168,9 @@ def fit(
             n_threads=threads,
             random_state=seed,
             callback=telling(tell),
-        ).fit(scaled)
+        )
+        with _columns_by_name(table.names):
+            model.fit(scaled)
         model.callback = None
         model.feature_names_in_ = np.array(table.names, dtype=object)
         facts = {
@@ -140,37 +186,40 @@ def fit(
                 model.cluster_centers_, scaling, table,
             ),
         }  # fmt: skip
-        tell("Writing")
-        labelled = (model.labels_, model.nearest_labels_, model.outlier_scores_)
-        _write_rows(table, labelled, targets.output)
-        if targets.model is not None:
-            model.save(targets.model, scaling=scaling, details={"file": source.path.name})
-        if targets.plot is not None:
-            tell("Drawing")
-            _draw(model, scaling, table, scaled, targets.plot)
+        with targets.written() as files:
+            tell("Writing")
+            labelled = (model.labels_, model.nearest_labels_, model.outlier_scores_)
+            _write_rows(table, labelled, files.get("output"))
+            if "model" in files:
+                model.save(files["model"], scaling=scaling, details={"file": source.path.name})
+            if "plot" in files:
+                tell("Drawing")
+                draw_clusters(model, scaling, table.rows, scaled, table.names, files["plot"])
     facts |= {"seconds": time.perf_counter() - started, "outputs": targets.names()}
-    _tell_fit(facts, voice)
+    voice.tell(facts, _print_fit)
 
 
 def predict(model_path: Path, source: Source, *, targets: Targets, voice: Voice) -> None:
     """Label the rows of a file with a saved model."""
-    _refuse_to_replace_input(source.path, targets)
+    targets.check(source.path, model_path)
     saved = load_model(model_path)
     model, scaling = saved.estimator, saved.scaling
     names = _names_of(model)
     by_name = source.path.suffix.lower() != ".npy" and hasattr(model, "feature_names_in_")
     started = time.perf_counter()
     with working(f"Reading {source.path.name}", quiet=voice.quiet) as tell:
-        table = _read_for_model(source, names, by_name=by_name, targets=targets)
+        table = _read_for_model(source, names, targets.keep, voice, by_name=by_name)
         tell("Predicting")
         scaled = scaling.apply(table.rows)
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # the columns are in its order already
-        scores = -model.score_samples(scaled)
+        with _columns_by_name(table.names):
+            scores = -model.score_samples(scaled)
         labels = model.predict(scaled)
         nearest = _nearest_labels(model, scaled)
-        tell("Writing")
-        _write_rows(table, (labels, nearest, scores), targets.output)
+        with targets.written() as files:
+            tell("Writing")
+            _write_rows(table, (labels, nearest, scores), files.get("output"))
     flagged = np.flatnonzero(labels < 0)
     facts = {
         "file": str(source.path),
@@ -189,7 +238,7 @@ def predict(model_path: Path, source: Source, *, targets: Targets, voice: Voice)
         "seconds": time.perf_counter() - started,
         "outputs": targets.names(),
     }
-    _tell(facts, voice, lambda console: _print_prediction(console, facts))
+    voice.tell(facts, _print_prediction)
 
 
 def inspect(model_path: Path, *, voice: Voice) -> None:
@@ -209,30 +258,39 @@ def inspect(model_path: Path, *, voice: Voice) -> None:
         },
         "clusters": summary.clusters(saved.cluster_sizes, model.cluster_centers_, scaling, names),
     }
-    _tell(facts, voice, lambda console: _print_model(console, facts))
+    voice.tell(facts, _print_model)
 
 
-def _read_for_model(source: Source, names: list[str], *, by_name: bool, targets: Targets) -> Table:
+def _read_for_model(
+    source: Source, names: list[str], keep: Keep, voice: Voice, *, by_name: bool
+) -> Table:
     """The model's columns of a file, in the model's order."""
-    keep = targets.output is not None
     if by_name:
         try:
-            chosen = Source(source.path, names, (), source.delimiter, source.drop_missing)
-            return chosen.read(keep_everything=keep)
+            return replace(source, columns=names).read(voice, keep)
         except UserError as error:
-            missing = str(error)
-            if "has no column" not in missing:
+            if "has no column" not in str(error):
                 raise
             raise UserError(
-                f"{missing} The model was fitted on {', '.join(map(repr, names))}."
+                f"{error} The model was fitted on {', '.join(map(repr, names))}."
             ) from error
-    table = source.read(keep_everything=keep)
+    table = source.read(voice, keep)
     if table.rows.shape[1] != len(names):
         raise UserError(
             f"{source.path} has {table.rows.shape[1]} columns, but the model was fitted on "
             f"{len(names)}: {', '.join(map(repr, names))}."
         )
     return table
+
+
+@contextmanager
+def _columns_by_name(names: list[str]) -> Iterator[None]:
+    """Let errors about an array's columns use the names that they have in the file."""
+    try:
+        yield
+    except ValueError as error:
+        text = re.sub(r"\bcolumn (\d+)", lambda m: f"column {names[int(m[1])]!r}", str(error))
+        raise ValueError(text) from error
 
 
 def _names_of(model: RobustKMeans) -> list[str]:
@@ -261,81 +319,60 @@ def _write_rows(
         return
     names = ("label", "nearest_cluster", "outlier_score")
     rows = with_columns(table, dict(zip(names, labelled, strict=True)))
-    with replacing(path) as temporary:
-        write_table(rows, temporary, format_of(path, WRITABLE))
+    write_table(rows, path, format_of(path, WRITABLE))
 
 
-def _refuse_to_replace_input(path: Path, targets: Targets) -> None:
-    if path.absolute() in {Path(name).absolute() for name in targets.names().values()}:
-        raise UserError(f"{path} is the input; give the output another name.")
-
-
-def _note_constant_columns(scaling: Scaling, names: list[str]) -> None:
+def _note_constant_columns(scaling: Scaling, names: list[str], voice: Voice) -> None:
     if scaling.constant_columns:
         named = ", ".join(repr(names[j]) for j in scaling.constant_columns)
         spread = "interquartile range" if scaling.method == "robust" else "standard deviation"
-        note(f"The {spread} of {named} is 0: centred, but not scaled.")
+        voice.note(f"The {spread} of {named} is 0: centred, but not scaled.")
 
 
-def _draw(
-    model: RobustKMeans,
-    scaling: Scaling,
-    table: Table,
-    scaled: NDArray[np.floating],
-    path: Path,
-) -> None:
-    with replacing(path) as temporary:
-        draw_clusters(model, scaling, table.rows, scaled, table.names, temporary)
-
-
-def _tell_fit(facts: dict[str, Any], voice: Voice) -> None:
-    _tell(facts, voice, lambda console: _print_fit(console, facts))
-
-
-def _tell(facts: dict[str, Any], voice: Voice, show: Callable[[Any], None]) -> None:
-    console = output()
-    if voice.json:
-        summary.print_json(console, facts)
-    elif not voice.quiet:
-        show(console)
-
-
-def _print_fit(console: Any, facts: dict[str, Any]) -> None:
+def _print_fit(console: Console, facts: dict[str, Any]) -> None:
     summary.print_clusters(console, facts)
     summary.print_outliers(console, facts)
     console.print(
-        f"{facts['rows']:,} rows, {len(facts['columns'])} columns (scaling: {facts['scaling']}), "
-        f"{facts['n_clusters']} clusters, {facts['n_outliers']:,} outliers"
+        f"{summary.counted(facts['rows'], 'row')}, "
+        f"{summary.counted(len(facts['columns']), 'column')} (scaling: {facts['scaling']}), "
+        f"{summary.counted(facts['n_clusters'], 'cluster')}, "
+        f"{summary.counted(facts['n_outliers'], 'outlier')}",
+        soft_wrap=True,
     )
     console.print(
         f"cost on inliers {summary.number(facts['cost'])}, outlier threshold "
         f"{summary.number(facts['outlier_threshold'])} (squared distance), "
-        f"iterations: {facts['iterations']}, {facts['seconds']:.1f} s"
+        f"{summary.counted(facts['iterations'], 'iteration')}, {facts['seconds']:.1f} s",
+        soft_wrap=True,
     )
     _print_outputs(console, facts)
 
 
-def _print_prediction(console: Any, facts: dict[str, Any]) -> None:
+def _print_prediction(console: Console, facts: dict[str, Any]) -> None:
     summary.print_clusters(console, facts)
     summary.print_outliers(console, facts)
     share = facts["outliers"] / max(facts["rows"], 1)
     console.print(
-        f"{facts['rows']:,} rows, {facts['outliers']:,} of them outliers ({share:.1%}), "
-        f"{facts['seconds']:.1f} s"
+        f"{summary.counted(facts['rows'], 'row')}, {facts['outliers']:,} of them outliers "
+        f"({share:.1%}), {facts['seconds']:.1f} s",
+        soft_wrap=True,
     )
     _print_outputs(console, facts)
 
 
-def _print_model(console: Any, facts: dict[str, Any]) -> None:
+def _print_model(console: Console, facts: dict[str, Any]) -> None:
     summary.print_clusters(console, facts)
     console.print(
-        f"{facts['n_clusters']} clusters of {len(facts['columns'])} columns "
-        f"({facts['dtype']}, scaling: {facts['scaling']}), written by robust-kmeans "
-        f"{facts['library_version']}"
+        f"{summary.counted(facts['n_clusters'], 'cluster')} of "
+        f"{summary.counted(len(facts['columns']), 'column')} ({facts['dtype']}, scaling: "
+        f"{facts['scaling']}), written by robust-kmeans {facts['library_version']}",
+        soft_wrap=True,
     )
     console.print(
-        f"cost on inliers {summary.number(facts['cost'])}, {facts['n_outliers']:,} outliers, "
-        f"threshold {summary.number(facts['outlier_threshold'])} (squared distance)"
+        f"cost on inliers {summary.number(facts['cost'])}, "
+        f"{summary.counted(facts['n_outliers'], 'outlier')}, threshold "
+        f"{summary.number(facts['outlier_threshold'])} (squared distance)",
+        soft_wrap=True,
     )
     given = ", ".join(f"{k}={v!r}" for k, v in facts["parameters"].items() if v is not None)
     console.print(f"parameters: {given}", markup=False, soft_wrap=True)
@@ -343,6 +380,6 @@ def _print_model(console: Any, facts: dict[str, Any]) -> None:
         console.print(f"{what}: {value}", markup=False, soft_wrap=True)
 
 
-def _print_outputs(console: Any, facts: dict[str, Any]) -> None:
+def _print_outputs(console: Console, facts: dict[str, Any]) -> None:
     for what, path in facts["outputs"].items():
         console.print(f"{what}: {path}", markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from robust_kmeans.cli.tables import Table
 from robust_kmeans.estimator import RobustKMeans
@@ -95,9 +96,10 @@ def model_facts(model: RobustKMeans, scaling: Scaling, names: list[str]) -> dict
     }
 
 
-def print_json(console: Console, facts: dict[str, Any]) -> None:
+def print_json(facts: dict[str, Any]) -> None:
     """One JSON object; infinity, which JSON does not have, becomes null."""
-    console.print(json.dumps(_finite(facts), ensure_ascii=False), soft_wrap=True, markup=False)
+    # ASCII: whatever the terminal's encoding is, programs read the same.
+    print(json.dumps(_finite(facts)), flush=True)
 
 
 def _finite(value: Any) -> Any:
@@ -121,7 +123,7 @@ def print_clusters(console: Console, facts: dict[str, Any]) -> None:
     table.add_column("rows", justify="right")
     table.add_column("share", justify="right")
     for name in shown:
-        table.add_column(_plain(name), justify="right", overflow="fold")
+        table.add_column(Text(name), justify="right", overflow="fold")
     for cluster in facts["clusters"]:
         table.add_row(
             str(cluster["label"]),
@@ -144,7 +146,7 @@ def print_outliers(console: Console, facts: dict[str, Any]) -> None:
     threshold = facts["outlier_threshold"]
     for outlier in facts["strongest_outliers"]:
         reasons = (
-            f"{_plain(part['column'])} = {number(part['value'])} ({number(part['center'])})"
+            f"{part['column']} = {number(part['value'])} ({number(part['center'])})"
             for part in outlier["columns"]
         )
         ratio = outlier["score"] / threshold if threshold > 0 else math.inf
@@ -152,7 +154,7 @@ def print_outliers(console: Console, facts: dict[str, Any]) -> None:
             f"{outlier['row']:,}",
             f"{ratio:,.1f}",
             str(outlier["nearest_cluster"]),
-            ", ".join(reasons),
+            Text(", ".join(reasons)),
         )
     console.print(table)
 
@@ -164,6 +166,6 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _plain(text: str) -> str:
-    # Square brackets in a column's name are not markup.
-    return text.replace("[", r"\[")
+def counted(n: int | float, noun: str) -> str:
+    """So many of something."""
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import signal
 import sys
 import threading
 import time
@@ -17,7 +19,6 @@ from rich.console import Console
 from rich.status import Status
 
 from robust_kmeans.cli import INTERRUPTED
-from robust_kmeans.cli.tables import UserError
 from robust_kmeans.reporting import Progress
 
 # Shorter work is over before anyone wonders.
@@ -25,19 +26,24 @@ PATIENCE = 2.0
 # Where there is no terminal, a log should not fill up.
 PLAIN_INTERVAL = 10.0
 DEBUG = "ROBUST_KMEANS_DEBUG"
+OPTIONS = {"n_clusters": "-k", "n_outliers": "-z", "n_threads": "--threads"}
 
 Arguments = ParamSpec("Arguments")
 Tell = Callable[[str], None]
 
 
+class UserError(Exception):
+    """Something that the user can put right; its message is all that they are shown."""
+
+
 def output() -> Console:
     """Standard output, for results."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def messages() -> Console:
     """Standard error, for everything that is not a result."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def note(text: str) -> None:
@@ -51,7 +57,7 @@ def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None
     @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
-            with _warnings_as_notes():
+            with _warnings_as_notes(quiet=bool(kwargs.get("quiet"))):
                 command(*args, **kwargs)
         except KeyboardInterrupt:
             messages().print("Interrupted; nothing was left half-written.")
@@ -72,8 +78,12 @@ def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None
 
 
 def _print_error(error: Exception) -> None:
-    if isinstance(error, UserError | OSError | ValueError | TypeError | ImportError):
+    if isinstance(error, ModuleNotFoundError) and error.name == "pyarrow":
+        text = "Error: Files are read with pyarrow: pip install 'robust-kmeans[cli]'."
+    elif isinstance(error, UserError | OSError | ImportError):
         text = f"Error: {error}"
+    elif isinstance(error, ValueError | TypeError):
+        text = f"Error: {_with_options(str(error))}"
     elif isinstance(error, MemoryError):
         text = "Error: not enough memory; use fewer columns or rows, or float32 input."
     else:
@@ -84,13 +94,26 @@ def _print_error(error: Exception) -> None:
     messages().print(" ".join(text.split()), style="bold red", markup=False, soft_wrap=True)
 
 
+def _with_options(text: str) -> str:
+    """What Python calls a parameter, as the option that the user gave."""
+    for parameter, option in OPTIONS.items():
+        text = re.sub(rf"\b{parameter}\b=?", f"{option} ", text)
+    return re.sub(r" +([,;.:]|$)", r"\1", text)
+
+
 @contextmanager
-def _warnings_as_notes() -> Iterator[None]:
+def _warnings_as_notes(*, quiet: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.filterwarnings("always", module="robust_kmeans")
-        warnings.showwarning = lambda message, *_: note(str(message))
+        if not quiet:
+            warnings.filterwarnings("always", category=UserWarning, module="robust_kmeans")
+            warnings.showwarning = lambda message, *_: note(str(message))
         yield
+
+
+def finished() -> None:
+    """From here on there is nothing left to interrupt but the last words."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
