@@ -29,8 +29,11 @@ from numpy.typing import NDArray
 
 from robust_kmeans.cli.terminal import UserError
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-READABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".feather", ".npy")
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+READABLE = (
+    *(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+    *(".parquet", ".feather", ".npy"),
+)
 WRITABLE = (".csv", ".tsv", ".parquet", ".feather")
 ROWS_PER_BATCH = 10_000
 

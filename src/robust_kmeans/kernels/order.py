@@ -35,20 +35,26 @@ def histogram(keys, weights, low, shift, counts, mass):
     magnitude = np.iinfo(keys.dtype).max
     last = counts.shape[0] - 1
     weighted = weights.shape[0] > 0
-    above = 0
-    for i in range(keys.shape[0]):
-        key = keys[i] & magnitude
-        if key < low:
-            # Most rows, as a rule: they are counted by what they are not.
+    above = np.empty(BLOCK, np.int32)
+    n_above = 0
+    for start in range(0, keys.shape[0], BLOCK):
+        block = keys[start : start + BLOCK]
+        # Collected without a branch: which rows are above `low` is anyone's guess, and wrong
+        # guesses would cost more than all the rest.
+        found = 0
+        for i in range(block.shape[0]):
+            above[found] = i
+            found += (block[i] & magnitude) >= low
+        for p in range(found):
+            bin_ = min((((block[above[p]] & magnitude) - low) >> shift) + 1, last)
+            counts[bin_] += 1
             if weighted:
-                mass[0] += weights[i]
-            continue
-        above += 1
-        bin_ = min(((key - low) >> shift) + 1, last)
-        counts[bin_] += 1
+                mass[bin_] += weights[start + above[p]]
         if weighted:
-            mass[bin_] += weights[i]
-    counts[0] += keys.shape[0] - above
+            for i in range(block.shape[0]):
+                mass[0] += weights[start + i] if (block[i] & magnitude) < low else 0.0
+        n_above += found
+    counts[0] += keys.shape[0] - n_above
 
 
 @jit
