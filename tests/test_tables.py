@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robust_kmeans.cli.tables import (
-    Keep,
-    UserError,
-    format_of,
-    read_table,
-    with_columns,
-    write_table,
-)
+from robust_kmeans.cli.sources import format_of
+from robust_kmeans.cli.tables import Keep, read_table, with_columns, write_table
+from robust_kmeans.cli.terminal import UserError
 
 # What a spreadsheet may hold: quotes, separators, line ends, letters of any script.
 TEXT = st.text(

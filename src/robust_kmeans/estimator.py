@@ -21,9 +21,7 @@ from robust_kmeans.clustering import finish, solve
 from robust_kmeans.model_file import (
     ModelContents,
     ModelFileError,
-    Plain,
-    array_of_centers,
-    plain_value,
+    parameters_to_keep,
     read_model,
     write_model,
 )
@@ -309,7 +307,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 f"gives; leave it out if the rows were not scaled by one."
             )
         n_clusters, n_features = self.cluster_centers_.shape
-        parameters, init_centers, not_saved = self._parameters_to_keep()
+        parameters, init_centers, not_saved = parameters_to_keep(self.get_params(deep=False))
         sizes = getattr(self, "_cluster_sizes", None)
         if hasattr(self, "labels_"):
             sizes = np.bincount(self.labels_[self.labels_ >= 0], minlength=n_clusters)
@@ -376,23 +374,6 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         model.n_iter_ = contents.n_iter
         model.inertia_history_ = contents.inertia_history
         return model
-
-    def _parameters_to_keep(
-        self,
-    ) -> tuple[dict[str, Plain], NDArray[Any] | None, tuple[str, ...]]:
-        """Parameters that are plain values, `init` if it is an array, and the other names."""
-        values: dict[str, Plain] = {}
-        init_centers = None
-        not_saved = []
-        for name, value in self.get_params(deep=False).items():
-            is_plain, plain = plain_value(value)
-            if is_plain:
-                values[name] = plain
-            elif name == "init" and (init_centers := array_of_centers(value)) is not None:
-                continue
-            else:
-                not_saved.append(name)
-        return values, init_centers, tuple(not_saved)
 
     def _check_parameters(self) -> None:
         check_count("n_clusters", self.n_clusters)

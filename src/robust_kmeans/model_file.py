@@ -31,15 +31,9 @@ Entries of format version 1 (texts are scalars of unicode, numbers are scalars):
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import os
-import struct
-import sys
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -52,6 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robust_kmeans.safe_files import replacing
 from robust_kmeans.scaling import Scaling
+from robust_kmeans.untrusted_npz import FAULTS, Archive, reason
 
 FORMAT = "robust-kmeans model"
 FORMAT_VERSION = 1
@@ -80,29 +75,6 @@ ENTRIES = {
     "init_centers",
     "details",
 }
-
-KIND_NAMES = {"U": "text", "f": "floats", "i": "integers", "iu": "integers"}
-
-HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-
-# Zip reaches about 1000 at best, on data that says nothing.
-MOST_EXPANSION = 1000
-EXPANSION_ROOM = 2**20
-
-# All that reading an archive, an array or JSON raises on bytes that are not what they claim.
-FAULTS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    OSError,
-    LookupError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 class ModelFileError(ValueError):
@@ -216,20 +188,33 @@ def read_model(path: str | os.PathLike[str], *, known_parameters: Collection[str
         except FAULTS as fault:
             raise ModelFileError(
                 f"{place!r} is damaged or not a robust-kmeans model: "
-                f"{_reason(fault)}. Give a file that RobustKMeans.save wrote, or save it again."
+                f"{reason(fault)}. Give a file that RobustKMeans.save wrote, or save it again."
             ) from fault
 
 
-def plain_value(value: object) -> tuple[bool, Plain]:
-    """Whether a parameter can be kept, and as what."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value) in (bool, int, float, str):
-        return True, value  # type: ignore[return-value]
-    return False, None
+def parameters_to_keep(
+    parameters: Mapping[str, Any],
+) -> tuple[dict[str, Plain], NDArray[Any] | None, tuple[str, ...]]:
+    """Parameters that are plain values, `init` if it is an array, and the other names."""
+    values: dict[str, Plain] = {}
+    init_centers = None
+    not_saved = []
+    for name, value in parameters.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        if _is_plain(plain):
+            values[name] = plain
+        elif name == "init" and (init_centers := _array_of_centers(value)) is not None:
+            continue
+        else:
+            not_saved.append(name)
+    return values, init_centers, tuple(not_saved)
 
 
-def array_of_centers(init: Any) -> NDArray[Any] | None:
+def _is_plain(value: object) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _array_of_centers(init: Any) -> NDArray[Any] | None:
     """An `init` that is an array, or None for seedings, callables and anything else."""
     try:
         array = np.asarray(init)
@@ -303,8 +288,8 @@ def _names_array(names: tuple[str, ...]) -> NDArray[np.str_]:
 
 
 def _read(stream: BinaryIO, known_parameters: Collection[str]) -> ModelContents:
-    file = _Entries(stream)
-    file.check_format()
+    file = Archive(stream)
+    _check_format(file)
     values, not_saved = _parameters(file.json("parameters"), known_parameters)
     names = file.array_or_none("feature_names", "U", 1)
     return ModelContents(
@@ -331,6 +316,21 @@ def _read(stream: BinaryIO, known_parameters: Collection[str]) -> ModelContents:
     )
 
 
+def _check_format(file: Archive) -> None:
+    if "format" not in file.names:
+        raise ValueError("it is an archive of something else (it has no entry format)")
+    if (found := file.text("format")) != FORMAT:
+        raise ValueError(f"its format is {found!r}, not {FORMAT!r}")
+    version = file.integer("format_version")
+    if version > FORMAT_VERSION:
+        raise _NewerVersionError(version, file.text("library_version"))
+    if version != FORMAT_VERSION:
+        raise ValueError(f"its format_version is {version}, which never existed")
+    unknown = sorted(file.names - ENTRIES)
+    if unknown:
+        raise ValueError(f"it has unknown entries: {', '.join(map(repr, unknown))}")
+
+
 def _parameters(
     given: dict[str, Any], known: Collection[str]
 ) -> tuple[dict[str, Plain], tuple[str, ...]]:
@@ -344,127 +344,9 @@ def _parameters(
             f"{', '.join(unknown)}"
         )
     for name, value in values.items():
-        if not plain_value(value)[0]:
+        if not _is_plain(value):
             raise ValueError(f"the parameter {name} is {value!r}, not a plain value")
     return values, tuple(not_saved)
-
-
-class _Entries:
-    """The arrays of an archive, each checked before it is made."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        size = _check_start(stream)
-        self._archive = zipfile.ZipFile(stream)
-        members = self._archive.infolist()
-        self._members = {member.filename.removesuffix(".npy"): member for member in members}
-        if len(self._members) < len(members):
-            raise ValueError("it has two entries of the same name")
-        total = sum(member.file_size for member in members)
-        if total > MOST_EXPANSION * size + EXPANSION_ROOM:
-            raise ValueError(f"its {size} bytes claim to hold {total}")
-
-    def check_format(self) -> None:
-        if "format" not in self._members:
-            raise ValueError("it is an archive of something else (it has no entry format)")
-        if (found := self.text("format")) != FORMAT:
-            raise ValueError(f"its format is {found!r}, not {FORMAT!r}")
-        version = self.integer("format_version")
-        if version > FORMAT_VERSION:
-            raise _NewerVersionError(version, self.text("library_version"))
-        if version != FORMAT_VERSION:
-            raise ValueError(f"its format_version is {version}, which never existed")
-        unknown = sorted(self._members.keys() - ENTRIES)
-        if unknown:
-            raise ValueError(f"it has unknown entries: {', '.join(map(repr, unknown))}")
-
-    def text(self, name: str) -> str:
-        return str(self.array(name, "U", 0).item())
-
-    def json(self, name: str) -> dict[str, Any]:
-        try:
-            value = json.loads(self.text(name))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"the entry {name} is not valid JSON ({error})") from None
-        if not isinstance(value, dict):
-            raise ValueError(f"the entry {name} is not a JSON object")
-        return value
-
-    def number(self, name: str) -> int | float:
-        value: int | float = self.array(name, "iuf", 0).item()
-        return value
-
-    def integer(self, name: str) -> int:
-        return int(self.array(name, "iu", 0).item())
-
-    def array_or_none(self, name: str, kinds: str, n_dimensions: int) -> NDArray[Any] | None:
-        array = self.array(name, kinds, n_dimensions)
-        return array if array.size else None
-
-    def array(self, name: str, kinds: str, n_dimensions: int) -> NDArray[Any]:
-        """An entry as a fresh array, if it has one of these kinds of dtype."""
-        if name not in self._members:
-            raise ValueError(f"its entry {name} is missing")
-        member = self._members[name]
-        # The others are rare, and each has errors of its own.
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"the entry {name} is compressed by an unknown method")
-        # Reading to the end compares the checksum, so that a header is never damaged below.
-        content = self._archive.read(member)
-        shape, fortran, dtype, start = _header(name, content)
-        if dtype.hasobject:
-            raise ValueError(f"the entry {name} holds Python objects (pickle), never loaded")
-        if dtype.kind not in kinds or len(shape) != n_dimensions:
-            raise ValueError(
-                f"the entry {name} is {dtype} of shape {shape}, not "
-                f"{KIND_NAMES.get(kinds, 'numbers')} in {n_dimensions} dimensions"
-            )
-        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - start:
-            raise ValueError(
-                f"the entry {name} claims shape {shape} of {dtype} but has "
-                f"{len(content) - start} bytes"
-            )
-        flat = np.frombuffer(content, dtype=dtype, offset=start, count=math.prod(shape))
-        array = flat.reshape(shape, order="F" if fortran else "C")
-        # In the byte order of this machine and in C order, as the kernels need it.
-        native = np.array(array, dtype=dtype.newbyteorder("="), order="C")
-        # Python takes it for a fault of its own if a letter is beyond unicode.
-        if dtype.kind == "U" and (native.reshape(-1).view(np.uint32) > sys.maxunicode).any():
-            raise ValueError(f"the entry {name} is not valid unicode")
-        return native
-
-
-def _check_start(stream: BinaryIO) -> int:
-    """The size of the file, if it starts like an archive."""
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(0)
-    start = stream.read(6)
-    stream.seek(0)
-    if not size:
-        raise ValueError("it is empty")
-    if start == npy.MAGIC_PREFIX:
-        raise ValueError("it is a single .npy array")
-    if not start.startswith(b"PK"):
-        raise ValueError("it is not a zip archive, as .npz files are")
-    return size
-
-
-def _header(name: str, content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether in Fortran order, dtype, and where the values start."""
-    stream = io.BytesIO(content)
-    try:
-        version = npy.read_magic(stream)
-        if version not in HEADER_READERS:
-            raise ValueError(f"version {version} of .npy")
-        shape, fortran, dtype = HEADER_READERS[version](stream)
-    except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:
-        raise ValueError(f"the entry {name} has no valid header ({error})") from error
-    return shape, fortran, dtype, stream.tell()
-
-
-def _reason(fault: BaseException) -> str:
-    if isinstance(fault, zipfile.BadZipFile | zlib.error | struct.error | EOFError | OSError):
-        return f"it is cut off or its bytes have changed ({fault})"
-    return str(fault).rstrip(".") or type(fault).__name__
 
 
 def _library_version() -> str:

@@ -18,12 +18,11 @@ from rich.console import Console
 
 from robust_kmeans.cli import summary
 from robust_kmeans.cli.pictures import draw_clusters, new_figure
+from robust_kmeans.cli.sources import DELIMITERS, format_of
 from robust_kmeans.cli.tables import (
-    DELIMITERS,
     WRITABLE,
     Keep,
     Table,
-    format_of,
     read_table,
     with_columns,
     write_table,

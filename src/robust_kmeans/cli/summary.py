@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from robust_kmeans.cli.tables import Table
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.scaling import Scaling
+
+if TYPE_CHECKING:
+    from robust_kmeans.cli.tables import Table
 
 N_STRONGEST = 10
 N_REASONS = 3
