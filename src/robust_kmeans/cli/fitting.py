@@ -27,7 +27,15 @@ from robust_kmeans.cli.tables import (
     with_columns,
     write_table,
 )
-from robust_kmeans.cli.terminal import UserError, finished, note, output, telling, working
+from robust_kmeans.cli.terminal import (
+    MissingColumnError,
+    UserError,
+    finished,
+    note,
+    output,
+    telling,
+    working,
+)
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.safe_files import replacing_all
 from robust_kmeans.saved import load_model
@@ -215,11 +223,13 @@ def predict(model_path: Path, source: Source, *, targets: Targets, voice: Voice)
         with _columns_by_name(table.names):
             scores = -model.score_samples(scaled)
         labels = model.predict(scaled)
-        nearest = _nearest_labels(model, scaled)
+        flagged = np.flatnonzero(labels < 0)
+        nearest = labels.copy()
+        if flagged.size:
+            nearest[flagged] = _nearest_labels(model, scaled[flagged])
         with targets.written() as files:
             tell("Writing")
             _write_rows(table, (labels, nearest, scores), files.get("output"))
-    flagged = np.flatnonzero(labels < 0)
     facts = {
         "file": str(source.path),
         "model": str(model_path),
@@ -267,9 +277,7 @@ def _read_for_model(
     if by_name:
         try:
             return replace(source, columns=names).read(voice, keep)
-        except UserError as error:
-            if "has no column" not in str(error):
-                raise
+        except MissingColumnError as error:
             raise UserError(
                 f"{error} The model was fitted on {', '.join(map(repr, names))}."
             ) from error

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.cli.sources import DELIMITERS, open_source
 from robust_kmeans.cli.summary import counted
-from robust_kmeans.cli.terminal import UserError
+from robust_kmeans.cli.terminal import MissingColumnError, UserError
 
 WRITABLE = (".csv", ".tsv", ".parquet", ".feather")
 ROWS_PER_BATCH = 10_000
@@ -172,7 +172,7 @@ def _listed(path: Path, given: Sequence[str] | str, names: Sequence[str]) -> lis
     for name in listed or [""]:
         if name not in names:
             shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-            raise UserError(f"{path} has no column {name!r}; it has {shown}.")
+            raise MissingColumnError(f"{path} has no column {name!r}; it has {shown}.")
     return listed
 
 

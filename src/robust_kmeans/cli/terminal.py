@@ -36,6 +36,10 @@ class UserError(Exception):
     """Something that the user can put right; its message is all that they are shown."""
 
 
+class MissingColumnError(UserError):
+    """A column that a file does not have."""
+
+
 def output() -> Console:
     """Standard output, for results."""
     return Console(highlight=False, emoji=False)
