@@ -62,15 +62,44 @@ def robust_threshold(d2, z, eta, weights=None, before=np.inf):
     return min(before, eta * trimmed_cost(d2, z, weights) / z) if z else np.inf
 
 
-def robust_kmeans_plusplus(X, k, z, eta, n_trials, random, weights=None):
+def balanced_threshold(d2, z, eta, weights=None, before=np.inf):
+    """The largest τ with Σ w·min(D², τ) = (1 + 1/η)·z·τ; η·ρ/z where there is none.
+
+    While the rows with D² ≥ v are clipped, both sides are linear in τ: one root per v.
+    """
+    start = robust_threshold(d2, z, eta, weights, before)
+    d2 = np.asarray(d2, np.float64)
+    w = np.ones(len(d2)) if weights is None else np.asarray(weights, np.float64)
+    factor = (1 + 1 / eta) * z
+    if not z or w[d2 > 0].sum() < factor:
+        return start
+    roots = [
+        (w @ np.where(d2 < v, d2, 0)) / (factor - w[d2 >= v].sum())
+        for v in [*np.unique(d2[d2 > 0]), np.inf]
+        if w[d2 >= v].sum() < factor
+    ]
+    return min([start, *roots])
+
+
+def cut_value(d2, z, weights=None):
+    """The largest D² of which something is kept; infinity where nothing is trimmed."""
+    return np.max(np.asarray(d2)[kept_weights(d2, z, weights) > 0]) if z else np.inf
+
+
+def robust_kmeans_plusplus(
+    X, k, z, eta, n_trials, random, weights=None, threshold=robust_threshold, n_inside=0
+):
     """Row numbers; fewer than k where no cost is left."""
     w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
     rows = [inverse_draw(w, random.uniform(size=1)[0])]
     d2, tau = squared_distances(X, X[rows]).min(axis=1), np.inf
     while len(rows) < k and trimmed_cost(d2, z, weights) > 0:
-        tau = robust_threshold(d2, z, eta, weights, before=tau)
+        tau = threshold(d2, z, eta, weights, before=tau)
         chances = w * np.minimum(d2, tau)
-        candidates = [inverse_draw(chances, u) for u in random.uniform(size=n_trials)]
+        inside = w * np.where(d2 <= cut_value(d2, z, weights), d2, 0)
+        uniforms = random.uniform(size=n_trials)
+        candidates = [inverse_draw(chances, u) for u in uniforms[n_inside:]]
+        candidates += [inverse_draw(inside, u) for u in uniforms[:n_inside]]
         trials = [np.minimum(d2, squared_distances(X, X[[c]])[:, 0]) for c in candidates]
         costs = [trimmed_cost(trial, z, weights) for trial in trials]
         best = int(np.argmin(costs))

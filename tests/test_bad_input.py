@@ -131,10 +131,10 @@ CASES = {
         r"=-1\.0.*share in \[0, 1\)(?!.*int -1)",
     ),
     "n_outliers NaN": (Fit(n_outliers=np.nan), ValueError, r"n_outliers=nan.*share in \[0, 1\)"),
-    "n_outliers auto": (
-        Fit(n_outliers="auto"),
-        TypeError,
-        r"n_outliers='auto' must be an int \(how many rows\) or a float in \[0, 1\)",
+    "n_outliers a word": (
+        Fit(n_outliers="many"),
+        ValueError,
+        r"n_outliers='many' must be an int \(how many rows\), a float in \[0, 1\) .* or \"auto\"",
     ),
     "n_outliers True": (Fit(n_outliers=True), TypeError, "n_outliers=True must be an int"),
     "n_outliers too large": (

@@ -62,3 +62,18 @@ def test_assignment_times_both_kernels_for_every_shape(run):
         (dtype, str(d), str(k)) for dtype, k, d in product(DTYPES, (10, 50, 200, 1000), widths)
     ]
     assert sum(line.startswith(DTYPES) and "," in line for line in lines) == 8
+
+
+def test_counts_of_outliers_have_a_line_for_every_workload(run, tmp_path):
+    header, *lines = run("outlier_counts.py", "--markdown", "page.md")
+    assert header.split()[:5] == ["workload", "n", "d", "k", "box"]
+    assert len(lines) == 52
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert sum(line.startswith("| ") for line in page.splitlines()) == 54
+
+
+def test_steps_of_local_search_are_timed_for_every_shape(run):
+    header, *lines = run("swap_steps.py", "--threads", "1")
+    assert header.split()[:5] == ["data", "dtype", "n", "d", "k"]
+    assert len(lines) == 32
+    assert all(float(line.split()[-1]) > 0 for line in lines)

@@ -216,7 +216,8 @@ def test_compare_tries_every_seeding_and_scikit_learn(files):
                    "--runs", 2, "--json")  # fmt: skip
     methods = json.loads(done.stdout)["methods"]
     assert {m["method"] for m in methods} == {
-        "random", "k-means++", "robust-k-means++", "tkm++", "rkm++", "scikit-learn KMeans",
+        "RobustKMeans", "random", "k-means++", "robust-k-means++", "tkm++", "rkm++",
+        "scikit-learn KMeans",
     }  # fmt: skip
     costs = [m["mean_cost"] for m in methods]
     assert costs == sorted(costs)

@@ -128,16 +128,20 @@ def test_a_grid_search_scores_each_fold_by_its_trimmed_cost():
         assert search.cv_results_["split0_test_score"][i] == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_cheapest_of_several_runs_is_kept():
-    costs = {}
-    fitted = model(
-        init="random", n_init=6, callback=lambda p: costs.setdefault(p.run, []).append(p.inertia)
-    ).fit(X)
-    finals = [history[-1] for history in costs.values()]
-    assert len(finals) == 6
-    assert len(set(finals)) > 1  # otherwise the choice shows nothing
-    assert fitted.inertia_ == min(finals)
-    np.testing.assert_array_equal(fitted.inertia_history_, costs[1 + int(np.argmin(finals))])
+def test_of_several_runs_the_better_half_are_finished_and_the_cheapest_is_kept():
+    heard = []
+    rows, _, _ = make_contaminated_blobs(random_state=0)
+    options = {"n_clusters": 20, "n_outliers": 100, "init": "random", "n_init": 8}
+    fitted = model(**options, local_search=24, callback=heard.append).fit(rows)
+    all_begun = next(i for i, p in enumerate(heard) if p.stage == "swaps")
+    begun = {p.run: p.inertia for p in heard[:all_begun]}
+    assert len(begun) == 8
+    assert max(p.step for p in heard[:all_begun]) == 5
+    finished = list(dict.fromkeys(p.run for p in heard[all_begun:]))
+    assert finished == sorted(begun, key=begun.get)[:4]
+    ends = {p.run: p.inertia for p in heard[all_begun:]}
+    assert fitted.inertia_ == min(ends.values())
+    assert fitted.inertia_ < min(begun.values())
 
 
 @pytest.mark.parametrize("name", SEEDINGS)
@@ -161,7 +165,7 @@ def test_an_init_array_and_a_callable_that_returns_it_are_the_same():
         return given
 
     fitted = model(init=given).fit(X)
-    assert_equal_fits(fitted, model(init=init).fit(X))
+    assert_equal_fits(fitted, model(init=init, local_search=0).fit(X))
     start = trimmed_inertia(X, given, n_outliers=12)
     assert fitted.inertia_history_[0] == pytest.approx(start, rel=1e-12)
     assert asked == [(X.shape, 4, np.random.RandomState)]
@@ -186,26 +190,41 @@ def test_as_init_gives_the_seeds_of_the_function():
     np.testing.assert_array_equal(init(X, 4, random_state=5), expected.centers)
 
 
-def test_the_callback_hears_of_every_seeding_and_iteration_in_order():
+def test_the_callback_hears_of_every_seeding_iteration_and_batch_of_swaps_in_order():
     heard = []
-    fitted = model(init="random", n_init=2, max_iter=50, callback=heard.append).fit(X)
-    steps = {run: [p.step for p in heard if p.run == run] for run in (1, 2)}
-    assert [p.run for p in heard] == [1] * len(steps[1]) + [2] * len(steps[2])
-    for run in (1, 2):
-        assert steps[run] == list(range(len(steps[run])))
-        costs = np.array([p.inertia for p in heard if p.run == run])
-        assert np.all(np.diff(costs) <= 1e-12 * costs[:-1])
-    assert all(p.stage == ("lloyd" if p.step else "seeding") for p in heard)
-    assert {(p.n_runs, p.n_steps) for p in heard} == {(2, 50)}
-    assert fitted.inertia_ == min(p.inertia for p in heard)
+    fitted = model(init="random", max_iter=50, local_search=40, callback=heard.append).fit(X)
+    stages = [p.stage for p in heard]
+    n_first = stages.index("swaps")
+    n_swaps = stages.count("swaps")
+    assert stages[:n_first] == ["seeding"] + ["lloyd"] * (n_first - 1)
+    assert 1 <= n_swaps <= 5
+    assert stages[n_first + n_swaps :] == ["lloyd"] * (len(heard) - n_first - n_swaps)
+    assert [p.step for p in heard if p.stage != "swaps"] == list(range(fitted.n_iter_ + 1))
+    assert [p.step for p in heard if p.stage == "swaps"] == list(range(8, 8 * n_swaps + 1, 8))
+    assert {(p.stage, p.n_steps) for p in heard if p.step} == {("lloyd", 50), ("swaps", 40)}
+    costs = np.array([p.inertia for p in heard])
+    assert np.all(np.diff(costs) <= 1e-12 * costs[:-1])
+    assert fitted.inertia_ == costs[-1]
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 300])
 def test_the_history_has_the_seeds_and_one_cost_per_iteration(max_iter):
     heard = []
-    fitted = model(init="random", max_iter=max_iter, callback=heard.append).fit(X)
+    options = {"init": "random", "max_iter": max_iter, "local_search": 0}
+    fitted = model(**options, callback=heard.append).fit(X)
     assert len(fitted.inertia_history_) == fitted.n_iter_ + 1
     assert [p.step for p in heard] == list(range(fitted.n_iter_ + 1))
+
+
+def test_the_history_has_one_cost_per_swap_too():
+    heard = []
+    rows, _, _ = make_contaminated_blobs(random_state=0)
+    options = {"n_clusters": 20, "n_outliers": 100, "init": "random"}
+    fitted = model(**options, callback=heard.append).fit(rows)
+    costs = [p.inertia for p in heard if p.stage == "swaps"]
+    n_swaps = len(set(costs)) - (costs[0] not in fitted.inertia_history_)
+    assert n_swaps > 1
+    assert len(fitted.inertia_history_) == fitted.n_iter_ + n_swaps + 1
 
 
 def test_what_the_callback_raises_ends_the_fit():
@@ -398,3 +417,66 @@ def test_fit_changes_nothing_that_it_is_given():
     np.testing.assert_array_equal(init, MEANS)
     np.testing.assert_array_equal(weight, np.linspace(0.5, 1.5, len(X)))
     assert flags == [str(array.flags) for array in (rows, init, weight)]
+
+
+def contaminated():
+    return make_contaminated_blobs(
+        2000, n_clusters=5, n_outliers=60, n_features=3, outlier_box=400, random_state=3
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+def test_auto_counts_the_outliers(weighted):
+    rows, labels, _ = contaminated()
+    weights = np.full(len(rows), 2.5) if weighted else None
+    fitted = RobustKMeans(5, n_outliers="auto", random_state=0).fit(rows, sample_weight=weights)
+    assert 45 <= len(fitted.outlier_indices_) <= 75
+    assert fitted.n_outliers_ == pytest.approx(
+        len(fitted.outlier_indices_) * (2.5 if weighted else 1), abs=2.5 if weighted else 0
+    )
+    assert (labels[fitted.outlier_indices_] == -1).mean() > 0.9
+    assert fitted.inertia_history_[-1] == fitted.inertia_
+
+
+def test_auto_is_kept_by_clone_pickle_and_model_file(tmp_path):
+    rows, _, _ = contaminated()
+    fitted = RobustKMeans(5, n_outliers="auto", random_state=0).fit(rows)
+    assert clone(fitted).n_outliers == "auto"
+    fitted.save(tmp_path / "model.npz")
+    for other in (RobustKMeans.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(fitted))):
+        assert other.n_outliers == "auto"
+        assert other.n_outliers_ == fitted.n_outliers_
+        np.testing.assert_array_equal(other.predict(rows), fitted.labels_)
+        assert other.score(rows) == fitted.score(rows)
+
+
+def test_auto_finds_nothing_in_clean_clusters_and_then_flags_nothing():
+    rows, _, _ = make_contaminated_blobs(5000, n_clusters=4, n_outliers=0, random_state=0)
+    fitted = RobustKMeans(4, n_outliers="auto", random_state=0).fit(rows)
+    assert len(fitted.outlier_indices_) < 5
+
+
+@pytest.mark.parametrize("value", ["Auto", "5%", ""])
+def test_other_words_for_n_outliers_are_refused(value):
+    with pytest.raises(ValueError, match=r'n_outliers=.* must be an int .* or "auto"'):
+        RobustKMeans(2, n_outliers=value).fit(X)
+
+
+def test_oversampling_reaches_the_seeding():
+    by_name = model(oversampling=0.5, local_search=0).fit(X)
+    by_object = model(init=RobustKMeansPlusPlus(oversampling=0.5), local_search=0).fit(X)
+    assert_equal_fits(by_name, by_object)
+    assert by_name.inertia_history_[0] != model(local_search=0).fit(X).inertia_history_[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"oversampling": -0.5}, "oversampling=-0.5 must be a number of at least 0"),
+        ({"oversampling": 1.0, "init": "random"}, "oversampling=1.0 does not apply to 'random'"),
+        ({"oversampling": 1.0, "init": X[:4]}, "oversampling=1.0 applies to an init given by name"),
+    ],
+)
+def test_oversampling_that_makes_no_sense_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        model(**options).fit(X)

@@ -21,6 +21,7 @@ from robust_kmeans.sweeps.means import UPDATE, UpdateShared
 from robust_kmeans.sweeps.order import histogram
 from robust_kmeans.sweeps.rows import Model, predicted_labels
 from robust_kmeans.sweeps.totals import no_totals
+from robust_kmeans.trimming import place
 from tests import oracle
 from tests.strategies import DTYPES, problems
 
@@ -28,7 +29,12 @@ from tests.strategies import DTYPES, problems
 def run_lloyd(data, centers, z, max_iter=50, tol=0.0):
     seen = []
     run = trimmed_lloyd(
-        data, centers, z, max_iter=max_iter, tol=tol, report=lambda i, cost: seen.append((i, cost))
+        data,
+        place(data, centers, z),
+        z,
+        max_iter=max_iter,
+        tol=tol,
+        report=lambda i, cost: seen.append((i, cost)),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -50,7 +56,8 @@ def test_one_iteration_equals_the_oracle(open_data, weighted, data):
     start = X[np.random.RandomState(seed).choice(len(X), k, replace=False)]
     expected = oracle.lloyd_iteration(X, start, z, weights)
     with open_data(X, weights, n_chunks) as rows:
-        run = trimmed_lloyd(rows, start, z, max_iter=1, tol=0.0, report=lambda *_: None)
+        placed = place(rows, start, z)
+        run = trimmed_lloyd(rows, placed, z, max_iter=1, tol=0.0, report=lambda *_: None)
     assume(run.n_iter <= 1)  # otherwise clusters that were left empty have been mended since
     np.testing.assert_allclose(run.centers, expected, rtol=1e-6, atol=1e-9)
     before = oracle.squared_distances(X, start).min(axis=1)
@@ -246,7 +253,8 @@ def test_totals_that_are_kept_up_to_date_equal_those_added_up_anew(
     moving = lloyd._means_or_farthest_inliers
     monkeypatch.setattr(lloyd, "_means_or_farthest_inliers", watched)
     with open_data(X) as rows:
-        trimmed_lloyd(rows, start, 10, max_iter=30, tol=0, report=lambda *_: None)
+        placed = place(rows, start, 10)
+        trimmed_lloyd(rows, placed, 10, max_iter=30, tol=0, report=lambda *_: None)
     assert len(seen) > 3
     for kept, anew in seen:
         np.testing.assert_array_equal(kept.mass, anew.mass)

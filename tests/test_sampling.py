@@ -39,13 +39,23 @@ def exact_chances(X, weights, chances_after):
     return joint
 
 
-def robust_chances(X, weights, z, eta):
+def robust_chances(X, weights, z, eta, threshold=oracle.robust_threshold):
     w = np.ones(len(X)) if weights is None else weights
 
     def after(rows, tau):
         d2 = oracle.squared_distances(X, X[rows]).min(axis=1)
-        tau = oracle.robust_threshold(d2, z, eta, weights, np.inf if tau is None else tau)
+        tau = threshold(d2, z, eta, weights, np.inf if tau is None else tau)
         return w * np.minimum(d2, tau), tau
+
+    return after
+
+
+def chances_inside(X, weights, z):
+    w = np.ones(len(X)) if weights is None else weights
+
+    def after(rows, _):
+        d2 = oracle.squared_distances(X, X[rows]).min(axis=1)
+        return w * np.where(d2 <= oracle.cut_value(d2, z, weights), d2, 0), None
 
     return after
 
@@ -103,6 +113,41 @@ def test_a_threshold_that_is_off_by_a_fifth_is_noticed(X, weights, z, eta, facto
     expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
     seeding = RobustKMeansPlusPlus(eta * factor, n_local_trials=1)
     assert p_value(X, weights, seeds_of(seeding, z), expected) < 1e-3
+
+
+BALANCED = [
+    pytest.param(PLAIN, None, 2, 0.5, id="balanced"),
+    pytest.param(PLAIN, None, 2, 0.1, id="no-balance"),
+    pytest.param(PLAIN, WEIGHTS, 1.3, 0.5, id="weights"),
+]
+
+
+@pytest.mark.parametrize(("X", "weights", "z", "eta"), BALANCED)
+def test_a_balanced_threshold_samples_as_its_equation_says(X, weights, z, eta):
+    chances = robust_chances(X, weights, z, eta, oracle.balanced_threshold)
+    expected = exact_chances(X, weights, chances)
+    seeding = RobustKMeansPlusPlus(eta, n_local_trials=1, threshold="balanced")
+    assert p_value(X, weights, seeds_of(seeding, z), expected) > 1e-3
+
+
+def test_a_balanced_threshold_is_not_that_of_the_cost():
+    chances = robust_chances(PLAIN, None, 2, 0.5, oracle.balanced_threshold)
+    expected = exact_chances(PLAIN, None, chances)
+    seeding = RobustKMeansPlusPlus(0.5, n_local_trials=1)
+    assert p_value(PLAIN, None, seeds_of(seeding, 2), expected) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("X", "weights", "z"),
+    [
+        pytest.param(PLAIN, None, 2, id="outliers"),
+        pytest.param(PLAIN, WEIGHTS, 1.3, id="weights"),
+    ],
+)
+def test_inside_the_cut_rows_are_sampled_by_squared_distance(X, weights, z):
+    expected = exact_chances(X, weights, chances_inside(X, weights, z))
+    seeding = RobustKMeansPlusPlus(n_local_trials=1, inside=1.0)
+    assert p_value(X, weights, seeds_of(seeding, z), expected) > 1e-3
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])

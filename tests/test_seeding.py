@@ -23,8 +23,11 @@ from robust_kmeans import (
     trimmed_inertia,
 )
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.seeding.threshold import next_threshold
+from robust_kmeans.trimming import find_cut
 from tests import oracle
-from tests.strategies import DTYPES, problems
+from tests.states import SET_D2
+from tests.strategies import DTYPES, distances, problems
 
 ALL = [
     RandomSeeding(),
@@ -33,6 +36,10 @@ ALL = [
     RobustKMeansPlusPlus(eta=0.1, n_local_trials=1),
     TKMeansPlusPlus(),
     MixtureSeeding(n_restarts=5),
+    RobustKMeansPlusPlus(threshold="balanced", inside=0.5),
+    RobustKMeansPlusPlus(oversampling=1.0),
+    TKMeansPlusPlus(oversampling=0.5),
+    MixtureSeeding(delta=0.5, n_restarts=4, oversampling=2.0, reduction="trimmed"),
 ]
 names = [f"{type(s).__name__}-{i}" for i, s in enumerate(ALL)]
 each_seeding = pytest.mark.parametrize("seeding", ALL, ids=names)
@@ -60,6 +67,64 @@ def test_robust_kmeans_plusplus_equals_the_oracle(open_data, n_trials, weighted,
     assert indices[: len(expected)].tolist() == expected
     assert set(indices) == set(expected)
     np.testing.assert_array_equal(centers, X[indices])
+
+
+@pytest.mark.parametrize(
+    ("threshold", "n_trials", "inside", "n_inside"),
+    [
+        ("balanced", 1, 0.0, 0),
+        ("balanced", 3, 0.5, 2),
+        ("cost", 1, 0.4, 0),
+        ("cost", 1, 0.5, 1),
+        ("cost", 4, 0.1, 1),
+        ("cost", 3, 1.0, 3),
+    ],
+)
+@given(data=st.data(), eta=st.sampled_from([0.25, 1.0]))
+@settings(max_examples=25)
+def test_thresholds_and_draws_inside_the_cut_equal_the_oracle(
+    open_data, threshold, n_trials, inside, n_inside, data, eta
+):
+    X, k, z, weights, seed, n_chunks = data.draw(problems(weighted=data.draw(st.booleans())))
+    rule = oracle.balanced_threshold if threshold == "balanced" else oracle.robust_threshold
+    expected = oracle.robust_kmeans_plusplus(
+        X, k, z, eta, n_trials, np.random.RandomState(seed), weights, rule, n_inside
+    )
+    with open_data(X, weights, n_chunks) as rows:
+        seeding = RobustKMeansPlusPlus(eta, n_trials, threshold=threshold, inside=inside)
+        indices = seed_quietly(rows, seeding, k, z, seed).indices
+    assert indices[: len(expected)].tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data(), eta=st.sampled_from([0.1, 0.5, 2.0]))
+@settings(max_examples=60)
+def test_the_balanced_equation_holds_at_the_threshold(open_data, dtype, data, eta):
+    d2 = data.draw(distances(dtype))
+    z = data.draw(st.integers(1, max(1, len(d2) // 3)))
+    weights = None
+    if data.draw(st.booleans()):
+        weights = np.array(
+            data.draw(st.lists(st.integers(0, 8), min_size=len(d2), max_size=len(d2)))
+        )
+        weights = np.maximum(weights, np.arange(len(d2)) == 0) / 4.0
+    w = np.ones(len(d2)) if weights is None else weights
+    assume(z < w.sum())
+    with open_data(np.zeros((len(d2), 1), dtype), weights) as rows:
+        states, _ = rows.run(SET_D2, None, d2)
+        cut = find_cut(rows, states, z)
+        assume(cut.cost > 0)
+        of_cost, tau = (
+            next_threshold(rows, states, cut, z, rule=rule, eta=eta, last=np.inf)
+            for rule in ("cost", "balanced")
+        )
+    factor = (1 + 1 / eta) * z
+    assert tau <= of_cost
+    if w[d2 > 0].sum() >= factor * (1 + 1e-9):
+        clipped = w @ np.minimum(d2.astype(np.float64), tau)
+        assert clipped == pytest.approx(factor * tau, rel=1e-9)
+    elif w[d2 > 0].sum() <= factor * (1 - 1e-9):
+        assert tau == of_cost
 
 
 @pytest.mark.parametrize("n_trials", [1, 3])

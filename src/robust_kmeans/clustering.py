@@ -1,7 +1,7 @@
 """From centres to a finished clustering: all its figures from one assignment and one cut.
 
-`solve` is the pipeline of `RobustKMeans`: seeding, then trimmed Lloyd, `n_init` times, the
-least trimmed cost wins.  `trimmed_kmeans` is trimmed Lloyd from given centres.
+`finish` is the last step of `RobustKMeans`; `trimmed_kmeans` is trimmed Lloyd from given
+centres.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
-from robust_kmeans.reporting import Callback, Progress
-from robust_kmeans.seeding.drawing import Seeding
+from robust_kmeans.pipeline import Solution
 from robust_kmeans.sweeps.cut import LEAST_FLAGGED, Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
+from robust_kmeans.trimming import place
 from robust_kmeans.validation import (
     as_centers,
     as_rows,
@@ -69,39 +69,7 @@ class TrimmedClustering:
     inertia_history: NDArray[np.float64]
 
 
-def solve(
-    data: Execution,
-    n_clusters: int,
-    n_outliers: float,
-    seeding: Seeding,
-    *,
-    n_init: int,
-    max_iter: int,
-    tol: float,
-    random: np.random.RandomState,
-    callback: Callback,
-) -> LloydRun:
-    """The run with the least trimmed cost of `n_init`; the first of equals."""
-    best: LloydRun | None = None
-    for run in range(1, n_init + 1):
-
-        def report(step: int, inertia: float, run: int = run) -> None:
-            stage = "lloyd" if step else "seeding"
-            callback(Progress(stage, run, n_init, step, max_iter, inertia))
-
-        seeds = seeding.seed(data, n_clusters, n_outliers, random)
-        # A seeding may be the user's own.
-        centers = as_centers(
-            seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"
-        )
-        found = trimmed_lloyd(data, centers, n_outliers, max_iter=max_iter, tol=tol, report=report)
-        if best is None or found.inertia < best.inertia:
-            best = found
-    assert best is not None
-    return best
-
-
-def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClustering:
+def finish(data: Execution, run: LloydRun | Solution, n_outliers: float) -> TrimmedClustering:
     """All figures of a run, from the states and the cut that it ended with."""
     _warn_of_missing(data, run, n_outliers)
     labels = data.collect(labels_with_outliers, run.states, run.cut)
@@ -128,7 +96,7 @@ def _threshold(cut: Cut, least_flagged: float) -> float:
     return middle if middle < least_flagged else cut.value
 
 
-def _warn_of_missing(data: Execution, run: LloydRun, n_outliers: float) -> None:
+def _warn_of_missing(data: Execution, run: LloydRun | Solution, n_outliers: float) -> None:
     n_clusters = len(run.centers)
     mass = data.summarise(CLUSTER_MASS, run.states, ClusterShared(run.cut, n_clusters))
     n_found = np.count_nonzero(mass)
@@ -197,9 +165,6 @@ def trimmed_kmeans(
     with open_array(rows, sample_weight=sample_weight, n_threads=n_threads, centers=start) as data:
         z = outlier_budget(data, n_outliers)
         check_clusters(data, len(start), z)
-        run = trimmed_lloyd(data, start, z, max_iter=max_iter, tol=tol, report=_ignore)
+        placed = place(data, start, z)
+        run = trimmed_lloyd(data, placed, z, max_iter=max_iter, tol=tol)
         return finish(data, run, z)
-
-
-def _ignore(_step: int, _inertia: float) -> None:
-    """For runs that nobody watches."""

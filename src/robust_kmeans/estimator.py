@@ -17,7 +17,10 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from robust_kmeans.clustering import finish, solve
+from robust_kmeans.clustering import finish
+from robust_kmeans.execution.base import Execution
+from robust_kmeans.lloyd import LloydRun
+from robust_kmeans.local_search import default_steps
 from robust_kmeans.model_file import (
     ModelContents,
     ModelFileError,
@@ -25,8 +28,11 @@ from robust_kmeans.model_file import (
     read_model,
     write_model,
 )
+from robust_kmeans.outlier_count import estimate_outliers
+from robust_kmeans.pipeline import Plan, Solution, solve
 from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
 from robust_kmeans.scaling import Scaling
+from robust_kmeans.seeding.drawing import Seeding
 from robust_kmeans.seeding.registry import Init, is_seeding, resolve_init
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import Model, distances_to, predicted_d2, predicted_labels
@@ -53,8 +59,11 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     Parameters
     ----------
     n_clusters : int, default=8
-    n_outliers : int or float, default=0.05
-        How many rows are outliers (int), or which share of them (float in [0, 1)).
+    n_outliers : int, float or "auto", default=0.05
+        How many rows are outliers (int), or which share of them (float in [0, 1)).  "auto"
+        counts the rows that stand apart from all clusters; it takes about ten fits, wants
+        thousands of rows in clusters that are separated, and takes rows in heavier than
+        Gaussian tails for outliers.
     init : str, array, callable or seeding, default="robust-k-means++"
         Where to start: "robust-k-means++", "k-means++", "tkm++", "rkm++" or "random"; an
         array of shape (n_clusters, n_features); a callable (X, n_clusters, random_state)
@@ -63,8 +72,17 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default).
     n_local_trials : int, optional
         Candidates per step of "robust-k-means++" and "k-means++" (2 + ⌊ln k⌋ by default).
+    oversampling : float, default=0.0
+        "robust-k-means++", "tkm++" and "rkm++" draw 1 + `oversampling` times `n_clusters`
+        rows, and reduce them to `n_clusters` centres.
+    local_search : "auto" or int, default="auto"
+        How many rows are tried as new places for a centre, once Lloyd has run a little:
+        that finds clusters which the seeding has missed.  0 leaves it out; "auto" means 15
+        for each cluster, at least 150, and none where `init` is an array of centres.  It
+        ends early when half of them in a row have brought nothing.
     n_init : int, default=1
-        Runs from different seeds, of which the one with the least trimmed cost is kept.
+        Runs from different seeds.  The better half after five iterations are finished, and
+        the one with the least trimmed cost is kept.
     max_iter : int, default=300
         Most iterations of a run (a few more, if a cluster is left without an inlier).
     tol : float, default=1e-4
@@ -99,9 +117,9 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     n_outliers_ : int or float
         How many rows were trimmed; with `sample_weight`, how much weight.
     n_iter_ : int
-        How often the best run moved its centres.
+        Lloyd iterations of the best run.
     inertia_history_ : ndarray
-        The trimmed cost of the seeds, and after each iteration of the best run.
+        The trimmed cost of the seeds of the best run, and after each iteration and swap.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where X had column names.
@@ -127,10 +145,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self,
         n_clusters: int = 8,
         *,
-        n_outliers: int | float = 0.05,
+        n_outliers: int | float | str = 0.05,
         init: Init = "robust-k-means++",
         eta: float | None = None,
         n_local_trials: int | None = None,
+        oversampling: float = 0.0,
+        local_search: int | str = "auto",
         n_init: int = 1,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -144,6 +164,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.init = init
         self.eta = eta
         self.n_local_trials = n_local_trials
+        self.oversampling = oversampling
+        self.local_search = local_search
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -187,25 +209,18 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         self._check_parameters()
         rows = self._rows(X, reset=True)
-        seeding = resolve_init(self.init, rows, eta=self.eta, n_local_trials=self.n_local_trials)
+        seeding = resolve_init(
+            self.init,
+            rows,
+            eta=self.eta,
+            n_local_trials=self.n_local_trials,
+            oversampling=self.oversampling or None,
+        )
         with (
             verbose_logging(self.verbose),
             self._open(rows, sample_weight=sample_weight) as data,
         ):
-            z = outlier_budget(data, self.n_outliers)
-            check_clusters(data, self.n_clusters, z)
-            LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
-            run = solve(
-                data,
-                self.n_clusters,
-                z,
-                seeding,
-                n_init=self.n_init,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                random=check_random_state(self.random_state),
-                callback=self._report,
-            )
+            run, z = self._solve(data, seeding)
             result = finish(data, run, z)
             self._outlier_share = z / data.total_weight
         self.cluster_centers_ = result.cluster_centers
@@ -219,6 +234,23 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.n_iter_ = result.n_iter
         self.inertia_history_ = result.inertia_history
         return self
+
+    def _solve(self, data: Execution, seeding: Seeding) -> tuple[LloydRun | Solution, float]:
+        """The best run, and its number of outliers."""
+        plan = Plan(self.n_init, self._search_steps(), self.max_iter, self.tol)
+        random = check_random_state(self.random_state)
+
+        def fit(z: float) -> Solution:
+            LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
+            return solve(data, self.n_clusters, z, seeding, plan, random, self._report)
+
+        if not isinstance(self.n_outliers, str):
+            z = outlier_budget(data, self.n_outliers)
+            check_clusters(data, self.n_clusters, z)
+            return fit(z), z
+        check_clusters(data, self.n_clusters)
+        run = estimate_outliers(data, self.n_clusters, fit, max_iter=self.max_iter, tol=self.tol)
+        return run, run.cut.weight
 
     def predict(self, X: ArrayLike) -> NDArray[np.int32]:
         """The cluster of each row; −1 where its score exceeds `outlier_threshold_`.
@@ -380,14 +412,35 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_count("n_init", self.n_init)
         check_count("verbose", self.verbose, least=0)
         check_stopping(self.max_iter, self.tol)
+        if isinstance(self.n_outliers, str) and self.n_outliers != "auto":
+            raise ValueError(
+                f"n_outliers={self.n_outliers!r} must be an int (how many rows), a float in "
+                f'[0, 1) (which share of them), or "auto".'
+            )
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback={self.callback!r} must be callable with one argument.")
-        given = not isinstance(self.init, str) and not callable(self.init)
-        if given and not is_seeding(self.init) and self.n_init > 1:
+        if self.local_search != "auto":
+            if isinstance(self.local_search, str):
+                raise ValueError(
+                    f'local_search={self.local_search!r} must be "auto" or a number of '
+                    f"candidates to try; 0 leaves it out."
+                )
+            check_count("local_search", self.local_search, least=0)
+        if self._starts_from_array() and self.n_init > 1:
             raise ValueError(
                 f"n_init={self.n_init} runs from one array of centres would all be equal; "
                 f"use n_init=1."
             )
+
+    def _starts_from_array(self) -> bool:
+        named = isinstance(self.init, str) or callable(self.init)
+        return not named and not is_seeding(self.init)
+
+    def _search_steps(self) -> int:
+        if self.local_search != "auto":
+            return int(self.local_search)
+        # Who gives centres wants clusters near them, and in their order.
+        return 0 if self._starts_from_array() else default_steps(self.n_clusters)
 
     def _report(self, progress: Progress) -> None:
         log_progress(progress)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     UPDATE,
@@ -35,7 +35,7 @@ from robust_kmeans.sweeps.means import (
     UpdateShared,
 )
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals
-from robust_kmeans.trimming import find_cut, run_and_cut, where_to_look
+from robust_kmeans.trimming import Placed, find_cut, where_to_look
 
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
@@ -43,15 +43,9 @@ STALE = 64.0
 
 
 @dataclass(frozen=True)
-class LloydRun:
-    """Where a run ended; states and cut belong to exactly these centres.
+class LloydRun(Placed):
+    """Where a run ended; `history` holds ρ of the initial centres and after each iteration."""
 
-    `history` holds ρ of the initial centres and after each iteration.
-    """
-
-    centers: NDArray[np.floating]
-    states: States
-    cut: Cut
     history: tuple[float, ...]
 
     @property
@@ -59,22 +53,17 @@ class LloydRun:
         """How often the centres were moved."""
         return len(self.history) - 1
 
-    @property
-    def inertia(self) -> float:
-        """The trimmed cost ρ of the centres."""
-        return self.cut.cost
-
 
 def trimmed_lloyd(
     data: Execution,
-    centers: NDArray[np.floating],
+    start: Placed,
     n_outliers: float,
     *,
     max_iter: int,
     tol: float,
-    report: Callable[[int, float], object],
+    report: Callable[[int, float], object] | None = None,
 ) -> LloydRun:
-    """Iterate from `centers` until they rest.
+    """Iterate from the centres of `start` until they rest.
 
     Stops when the next move would be small: the squared movement of all centres together is
     at most `tol` times the mean squared deviation of an inlier per feature, ρ/((n − z)·d).
@@ -82,11 +71,13 @@ def trimmed_lloyd(
     and cut give the same means, hence no movement, and end the run for any `tol`.  `report`
     is told each iteration's number and ρ, 0 for the initial centres.
     """
-    states, cut = run_and_cut(data, ASSIGN, None, Centers(centers), n_outliers)
+    centers, states, cut = start.centers, start.states, start.cut
+    del start  # the memory of its states can then be used again
     states, totals = data.run(UPDATE, states, UpdateShared(cut, centers))
     cost_when_totalled = cut.cost
     history = [cut.cost]
-    report(0, cut.cost)
+    tell = report or _nobody
+    tell(0, cut.cost)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
     while len(history) <= max_iter + len(centers):
         if len(history) > max_iter and totals.mass.all():
@@ -109,8 +100,12 @@ def trimmed_lloyd(
             totals = add_totals([totals.after_move(centers, moved), changes, cut_changes])
         centers = moved
         history.append(cut.cost)
-        report(len(history) - 1, cut.cost)
+        tell(len(history) - 1, cut.cost)
     return LloydRun(centers, states, cut, tuple(history))
+
+
+def _nobody(_step: int, _inertia: float) -> None:
+    """Hears of runs that are not watched."""
 
 
 def _means_or_farthest_inliers(

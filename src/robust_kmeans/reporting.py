@@ -16,12 +16,14 @@ class Progress:
 
     Attributes
     ----------
-    stage : {"seeding", "lloyd"}
-        What has just been done: the seeds of a run, or one iteration.
+    stage : {"seeding", "lloyd", "swaps"}
+        What has just been done: the seeds of a run, one iteration, or some candidates of
+        local search.
     run, n_runs : int
         Which of `n_init` runs, from 1.
     step, n_steps : int
-        Which iteration of at most how many; 0 of `max_iter` for seeding.
+        Which iteration of at most how many, 0 of `max_iter` for seeding; or how many
+        candidates were tried of how many.
     inertia : float
         The trimmed cost of the current centres.
     """

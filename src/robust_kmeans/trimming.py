@@ -13,15 +13,17 @@ up ρ, is usually enough.  Without a last cut it is one or two more.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.order import keys_of
 from robust_kmeans.sweeps.base import Sweep
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import Centers
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.order import (
     COST_BELOW,
     HISTOGRAM,
@@ -37,6 +39,27 @@ from robust_kmeans.sweeps.order import (
 
 # So many rows are looked at one by one; it bounds the largest summary that travels.
 FEW_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Centres, and the assignment and the cut that belong to exactly these."""
+
+    centers: NDArray[np.floating]
+    states: States
+    cut: Cut
+
+    @property
+    def inertia(self) -> float:
+        """The trimmed cost ρ of the centres."""
+        return self.cut.cost
+
+
+def place(
+    data: Execution, centers: NDArray[np.floating], n_outliers: float, last: Cut | None = None
+) -> Placed:
+    """Assign all rows to `centers`, and cut (near the `last` cut of similar states)."""
+    return Placed(centers, *run_and_cut(data, ASSIGN, None, Centers(centers), n_outliers, last))
 
 
 def run_and_cut(

@@ -42,6 +42,16 @@ Outliers = Annotated[
         "-z", "--outliers", help="How many rows are outliers: 100, or 2%.", show_default=False
     ),
 ]
+OutliersOrAuto = Annotated[
+    str,
+    typer.Option(
+        "-z",
+        "--outliers",
+        help="How many rows are outliers: 100, or 2%; or auto, which counts rows that stand "
+        "apart (about ten times as long).",
+        show_default=False,
+    ),
+]
 # Optional, not | None: typer reads the annotation at run time.
 Columns = Annotated[
     Optional[str],  # noqa: UP045
@@ -100,7 +110,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def fit_command(
     file: File,
     clusters: Clusters,
-    outliers: Outliers,
+    outliers: OutliersOrAuto,
     columns: Columns = None,
     exclude: Exclude = None,
     scale: Scale = "none",
@@ -128,7 +138,7 @@ def fit_command(
     fit(
         _source(file, columns, exclude, delimiter, header, drop_missing),
         clusters,
-        parse_outliers(outliers),
+        "auto" if outliers == "auto" else parse_outliers(outliers),
         scale=_known_scaling(scale),
         seed=_seed(seed),
         threads=threads,
@@ -197,7 +207,7 @@ def compare_command(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Try all seedings and scikit-learn's KMeans on a file, side by side."""
+    """Try the default, all seedings and scikit-learn's KMeans on a file, side by side."""
     from robust_kmeans.cli.comparing import compare
     from robust_kmeans.cli.fitting import Voice
 
@@ -249,7 +259,8 @@ def parse_outliers(text: str) -> int | float:
     if re.fullmatch(r"\d+", text):
         return int(text)
     raise UserError(
-        f"-z {text} must be a number of rows, such as 100, or a share below 100 %, such as 2%."
+        f"-z {text} must be a number of rows, such as 100, or a share below 100 %, such as "
+        f"2%; fit takes auto, too."
     )
 
 

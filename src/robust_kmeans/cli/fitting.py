@@ -152,7 +152,7 @@ class Targets:
 def fit(
     source: Source,
     n_clusters: int,
-    n_outliers: int | float,
+    n_outliers: int | float | str,
     *,
     scale: str,
     seed: int,

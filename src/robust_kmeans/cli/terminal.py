@@ -185,7 +185,11 @@ def telling(tell: Tell) -> Callable[[Progress], Any]:
     """A callback for an estimator that tells its progress."""
 
     def report(progress: Progress) -> None:
-        stage = "seeded" if progress.stage == "seeding" else f"iteration {progress.step}"
+        stage = {
+            "seeding": "seeded",
+            "lloyd": f"iteration {progress.step}",
+            "swaps": f"local search {progress.step} of {progress.n_steps}",
+        }[progress.stage]
         tell(f"Clustering: {stage}, cost {progress.inertia:.6g}")
 
     return report

@@ -79,7 +79,7 @@ def pairwise(rows, centers, out):
 
 
 @jit
-def _own_distance(rows, i, centers, label):
+def own_distance(rows, i, centers, label):
     """D² of row i to one centre.
 
     Every such D² of a fit and of a prediction comes from here: whichever way a label was
@@ -101,7 +101,7 @@ def own_distances(rows, which, centers, labels, out):
     """
     for p in range(which.shape[0]):
         i = which[p]
-        out[i] = _own_distance(rows, i, centers, labels[i])
+        out[i] = own_distance(rows, i, centers, labels[i])
 
 
 @jit
@@ -126,7 +126,7 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     found = 0
     for i in range(rows.shape[0]):
         label = labels[i]
-        own = _own_distance(rows, i, centers, label)
+        own = own_distance(rows, i, centers, label)
         bound = others[i] * (one - rounding) - slack[label]
         d2[i] = own
         others_out[i] = bound
@@ -266,7 +266,7 @@ def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, oth
     for start in range(0, n_rows, TILE):
         size = min(TILE, n_rows - start)
         best[:] = np.inf
-        _transpose(rows, which[start : start + size], tile, stride)
+        transpose(rows, which[start : start + size], tile, stride)
         if present:
             for i in range(size):
                 best[i] = d2[which[start + i]]
@@ -295,7 +295,7 @@ def _assign_by_tiles(rows, which, centers, first_label, present, d2, labels, oth
 
 
 @jit
-def _transpose(rows, which, tile, stride):
+def transpose(rows, which, tile, stride):
     """Copy some rows into the columns of a tile, whose lines are `stride` apart.
 
     Four rows at a time, which takes about half as long as one by one; up to three columns

@@ -15,29 +15,32 @@ BLOCK = 256
 
 
 @jit
-def clipped_mass(d2, weights, flat, slope, clip):
-    """Sum of w·(flat + slope·min(D², clip)), the sampling weight of all rows.
+def clipped_mass(d2, weights, flat, slope, clip, limit=np.inf):
+    """Sum of w·(flat + slope·min(D², clip)) over D² ≤ limit, the sampling weight of all rows.
 
-    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip
+    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, limit
     """
     total = 0.0
     if weights.shape[0] > 0:
         for i in range(d2.shape[0]):
-            total += weights[i] * (flat + slope * np.float64(min(d2[i], clip)))
+            mass = weights[i] * (flat + slope * np.float64(min(d2[i], clip)))
+            total += mass if d2[i] <= limit else 0.0
     else:
         for i in range(d2.shape[0]):
-            total += flat + slope * np.float64(min(d2[i], clip))
+            mass = flat + slope * np.float64(min(d2[i], clip))
+            total += mass if d2[i] <= limit else 0.0
     return total
 
 
 @jit
-def locate_mass(d2, weights, flat, slope, clip, target):
+def locate_mass(d2, weights, flat, slope, clip, target, limit=np.inf):
     """The row at which the running sampling weight exceeds `target`.
 
     Rows of weight 0 are never returned; where rounding leaves the running weight at or
     below the target, the last row of positive weight is.
 
-    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, target
+    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, target; limit: rows with a larger
+         D² weigh nothing
     """
     weighted = weights.shape[0] > 0
     running = 0.0
@@ -46,7 +49,7 @@ def locate_mass(d2, weights, flat, slope, clip, target):
         mass = flat + slope * np.float64(min(d2[i], clip))
         if weighted:
             mass *= weights[i]
-        if mass > 0.0:
+        if mass > 0.0 and d2[i] <= limit:
             found = i
             running += mass
             if running > target:

@@ -6,6 +6,7 @@
 ``tkmeans_plusplus``        ``tkm++``: chances ∝ min(D², η·G/z), G a guess of the optimum
 ``rkmeans_plusplus``        ``rkm++``: a mixture of uniform and D², then a reduction to k
 
-``drawing`` has what they share, ``reduction`` turns many candidates into k centres,
+``drawing`` has what they share, ``robust_draws`` and ``threshold`` are the loop of
+``robust-k-means++``, ``reduction`` turns many candidates into k centres,
 ``registry`` knows them by name, and ``adapter`` lends them to scikit-learn's estimators.
 """

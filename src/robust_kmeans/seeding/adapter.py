@@ -41,6 +41,7 @@ def as_init(
     n_outliers: int | float,
     eta: float | None = None,
     n_local_trials: int | None = None,
+    oversampling: float | None = None,
     n_threads: int | None = None,
 ) -> SeedingInit:
     """Make a seeding usable as `init=` of scikit-learn's estimators.
@@ -53,7 +54,7 @@ def as_init(
     n_outliers : int or float
         How many rows are outliers (int), or which share of them (float in [0, 1)).
         MiniBatchKMeans seeds on a sample of X, so there a share is what you want.
-    eta, n_local_trials : optional
+    eta, n_local_trials, oversampling : optional
         For a seeding given by name, where it has such a parameter.
     n_threads : int, optional
         By default the cores that the process may use.
@@ -73,12 +74,14 @@ def as_init(
     >>> sorted(model.fit(X).cluster_centers_[:, 0])
     [np.float64(1.0), np.float64(10.0)]
     """
+    options = {"eta": eta, "n_local_trials": n_local_trials, "oversampling": oversampling}
     if isinstance(seeding, str):
-        seeding = seeding_by_name(seeding, eta=eta, n_local_trials=n_local_trials)
+        seeding = seeding_by_name(seeding, **options)
     elif isinstance(seeding, type) or not hasattr(seeding, "seed"):
         raise TypeError(f"seeding={seeding!r} must be a name or a seeding object.")
-    elif eta is not None or n_local_trials is not None:
+    elif any(value is not None for value in options.values()):
         raise ValueError(
-            "eta and n_local_trials belong to a seeding given by name; set them on it."
+            "eta, n_local_trials and oversampling belong to a seeding given by name; set them "
+            "on it."
         )
     return SeedingInit(seeding, n_outliers, n_threads)

@@ -1,4 +1,4 @@
-"""What all seedings share: drawing rows, and trying candidates."""
+"""What all seedings share: checks, drawing rows, and how many candidates to draw."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import START, Centers
 from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
-from robust_kmeans.validation import RandomState, check_clusters, open_rows, outlier_budget
+from robust_kmeans.validation import (
+    RandomState,
+    check_clusters,
+    check_real,
+    open_rows,
+    outlier_budget,
+)
 
 EQUAL_CHANCES = Weighting(flat=1.0, slope=0.0, clip=0.0)
 """Every row has a chance in proportion to its weight, whatever its D²."""
@@ -41,6 +48,19 @@ class Seeding(Protocol):
         """Choose `n_clusters` rows as centres."""
 
 
+class Oversampling(Seeding, Protocol):
+    """A seeding that may draw more rows than it returns."""
+
+    def candidates(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """All rows that were drawn, `n_clusters` or more."""
+
+
 def seed_rows(
     seeding: Seeding,
     X: ArrayLike,
@@ -56,6 +76,60 @@ def seed_rows(
         z = outlier_budget(data, n_outliers)
         check_clusters(data, n_clusters, z)
         return seeding.seed(data, n_clusters, z, check_random_state(random_state))
+
+
+def seed_or_oversample(
+    seeding: Oversampling,
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    reduce: bool,
+    n_outliers: int | float,
+    sample_weight: ArrayLike | None,
+    random_state: RandomState,
+    n_threads: int | None,
+) -> Seeds:
+    """As `seed_rows`; without `reduce`, all candidates."""
+    if not isinstance(reduce, bool | np.bool_):
+        raise TypeError(f"reduce={reduce!r} must be True (n_clusters centres) or False (all).")
+    return seed_rows(
+        seeding if reduce else _AllCandidates(seeding),
+        X,
+        n_clusters,
+        n_outliers=n_outliers,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+    )
+
+
+class _AllCandidates(NamedTuple):
+    """A seeding whose seeds are the candidates of another."""
+
+    seeding: Oversampling
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        return self.seeding.candidates(data, n_clusters, n_outliers, random)
+
+
+def check_oversampling(oversampling: object) -> None:
+    """Refuse what is not a number of at least 0."""
+    expected = "a number of at least 0 (1 draws twice n_clusters candidates)"
+    if check_real("oversampling", oversampling, expected) < 0:
+        raise ValueError(f"oversampling={oversampling!r} must be {expected}.")
+
+
+def n_candidates(oversampling: float, n_clusters: int, data: Execution) -> int:
+    """(1 + c)·k, rounded up, and never more than there are rows to draw."""
+    # 1e-9: 1.1 · 10 is 11, though the product is 11.000….
+    wanted = min((1 + oversampling) * n_clusters - 1e-9, float(data.n_weighty_rows))
+    return max(n_clusters, math.ceil(wanted))
 
 
 def clipped(threshold: float) -> Weighting:
@@ -86,6 +160,18 @@ def draw(
         before = until[chunk - 1] if chunk else 0.0
         rows.append(data.at(chunk, draw_row, states, Target(weighting, float(target - before))))
     return rows
+
+
+def draw_inside(
+    data: Execution, states: States, cut: Cut, uniforms: NDArray[np.float64]
+) -> list[Row]:
+    """Rows with chances ∝ w·D² among those with D² ≤ the cut's value, as `draw` draws them.
+
+    Only rows that are inliers as things stand, or tied with one: so a small cluster without
+    a centre is found however many outliers are farther away.
+    """
+    inside = Weighting(flat=0.0, slope=1.0, clip=np.inf, limit=cut.value)
+    return draw(data, states, inside, uniforms)
 
 
 def first_row(data: Execution, random: np.random.RandomState) -> tuple[States, Row]:

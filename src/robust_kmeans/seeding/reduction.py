@@ -1,26 +1,119 @@
 """From many candidate centres to exactly k.
 
-Every row has joined its nearest candidate; the z farthest rows are dropped, and a candidate
-weighs what it kept.  Weighted k-means++ on the candidates, several times, then chooses k of
-them, and the choice that is cheapest on the weighted candidates wins.
+Every row joins its nearest candidate, the z farthest rows are dropped, and a candidate stands
+for the rest of its rows.  Two ways to go on:
 
-Cost: passes over the state, no reading of X; the rest is on the candidates alone.
+``trimmed``  A drawn outlier is at distance 0 from itself, so the cut above keeps it.  So the
+             candidates, at the means of their rows, are clustered with an outlier budget of
+             their own: robust seeding, then trimmed Lloyd, several times.  How much of their
+             weight is outliers is not known: at most z, and at most what the t − k lightest
+             weigh; restarts take turns with that, a quarter, a sixteenth and a 64th of it.  The
+             best of each budget is measured on all rows, and the one with the least trimmed
+             cost ρ wins.  Its centres are means: seeds are the rows next to them.
+``plain``    Weighted k-means++ among the candidates, several times; the choice that is cheapest
+             on them wins (Deshpande, Kacham & Pratap 2020).  A far outlier among the candidates
+             then takes a centre.
+
+A few candidates more than k are enough (docs/evaluation.md has figures).  Rows next to the means
+cost a little more than the means themselves, and trimmed Lloyd ends at the same cost.
+
+Cost: trimmed, a reading of X for the candidates and one per budget; plain, passes over the
+state.  The rest is on the candidates alone.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.seeding.drawing import Seeds
+from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
+from robust_kmeans.seeding.drawing import Seeds, as_seeds, n_trials
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
-from robust_kmeans.sweeps.distances import ASSIGN, Centers
-from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
-from robust_kmeans.trimming import find_cut, run_and_cut
+from robust_kmeans.seeding.robust_draws import draw_robustly
+from robust_kmeans.sweeps.means import CLUSTER_MASS, UPDATE, ClusterShared, UpdateShared
+from robust_kmeans.sweeps.sampling import NEAREST_ROWS, NearestShared, Row
+from robust_kmeans.trimming import find_cut, place
+
+Reduction = Literal["trimmed", "plain"]
+REDUCTIONS = ("trimmed", "plain")
+
+N_RESTARTS = 8
+"""Twice each budget: enough for up to 2k candidates; the many of ``rkm++`` want more."""
+BUDGETS = (1.0, 1 / 4, 1 / 16, 1 / 64)
+ETA = 0.5
+MAX_ITER = 20
 
 
-def reduce_to_k(
+def check_reduction(reduction: object) -> None:
+    """Refuse what is not the name of a reduction."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction={reduction!r} must be 'trimmed' or 'plain'.")
+
+
+def trimmed_reduction(
+    data: Execution,
+    candidates: list[Row],
+    n_clusters: int,
+    n_outliers: float,
+    random: np.random.RandomState,
+    n_restarts: int = N_RESTARTS,
+) -> Seeds:
+    """Choose `n_clusters` rows that serve all rows as the candidates together would."""
+    centers = np.array([row.point for row in candidates])
+    placed = place(data, centers, n_outliers)
+    totals = data.summarise(UPDATE, placed.states, UpdateShared(placed.cut, centers))
+    # Of equal candidates only the first has rows.
+    useful = np.flatnonzero(totals.mass > 0)
+    mass = totals.mass[useful]
+    if len(useful) <= n_clusters:
+        return as_seeds([candidates[i] for i in useful], n_clusters)
+    means = centers[useful] + totals.sums[useful] / mass[:, np.newaxis]
+    budget = min(n_outliers, float(np.sort(mass)[: len(mass) - n_clusters].sum()))
+    with InMemory(means.astype(data.dtype), mass, n_threads=1) as small:
+        finalists = _best_per_budget(small, n_clusters, budget, random, n_restarts)
+    best = min(
+        (place(data, finalist, n_outliers, placed.cut) for finalist in finalists),
+        key=lambda found: found.inertia,
+    )
+    nearest = data.summarise(NEAREST_ROWS, best.states, NearestShared(best.cut, n_clusters))
+    rows = [
+        Row(int(index), point)
+        for index, point in zip(nearest.indices, nearest.points, strict=True)
+        if index >= 0
+    ]
+    # A centre may have lost its last row: the heaviest candidates stand in.
+    chosen = {row.index for row in rows}
+    spare = [candidates[i] for i in useful[np.argsort(-mass, kind="stable")]]
+    rows += [row for row in spare if row.index not in chosen][: n_clusters - len(rows)]
+    return as_seeds(rows, n_clusters)
+
+
+def _best_per_budget(
+    small: Execution,
+    n_clusters: int,
+    budget: float,
+    random: np.random.RandomState,
+    n_restarts: int,
+) -> list[NDArray[np.floating]]:
+    """For each outlier budget the centres of its cheapest run on the candidates."""
+    best: dict[float, LloydRun] = {}
+    for restart in range(n_restarts):
+        part = budget * BUDGETS[restart % len(BUDGETS)]
+        rows = draw_robustly(
+            small, n_clusters, part, random, eta=ETA, trials=n_trials(None, n_clusters)
+        )
+        start = place(small, np.array([row.point for row in rows]), part)
+        run = trimmed_lloyd(small, start, part, max_iter=MAX_ITER, tol=1e-4)
+        if part not in best or run.inertia < best[part].inertia:
+            best[part] = run
+    return [run.centers for run in best.values()]
+
+
+def plain_reduction(
     data: Execution,
     states: States,
     candidates: Seeds,
@@ -46,7 +139,7 @@ def _cheapest_choice(
     best, best_cost = None, np.inf
     for _ in range(n_restarts):
         seeds = KMeansPlusPlus(n_local_trials=1).seed(candidates, n_clusters, 0, random)
-        cost = run_and_cut(candidates, ASSIGN, None, Centers(seeds.centers), n_outliers=0)[1].cost
+        cost = place(candidates, seeds.centers, n_outliers=0).inertia
         if best is None or cost < best_cost:
             best, best_cost = seeds, cost
         if cost == 0:

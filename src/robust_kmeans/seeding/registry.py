@@ -30,19 +30,22 @@ Init = str | ArrayLike | Callable[..., ArrayLike] | Seeding
 
 
 def seeding_by_name(name: str, **options: float | None) -> Seeding:
-    """A seeding configured with those options that are not None; others must not be given."""
+    """A seeding configured with those options that are not None; others must not be given.
+
+    As for every method without it, an oversampling of 0 leaves ``rkm++`` as it is.
+    """
     if name not in SEEDINGS:
         raise ValueError(
             f"{name!r} is not a seeding; expected one of {_names()}, or a seeding object."
         )
     seeding = cast(Any, SEEDINGS[name])
     known = {field.name for field in fields(seeding)}
-    given = {option: value for option, value in options.items() if value is not None}
+    given = {option: value for option, value in options.items() if _is_given(option, value)}
     for option, value in given.items():
         if option not in known:
             raise ValueError(
                 f"{option}={value!r} does not apply to {name!r}; it applies to "
-                f"{_names_with(option)}. Leave it at None."
+                f"{_names_with(option)}. Leave it at {_not_given(option)}."
             )
     return cast(Seeding, seeding(**given))
 
@@ -53,20 +56,22 @@ def resolve_init(
     *,
     eta: float | None,
     n_local_trials: int | None,
+    oversampling: float | None = None,
 ) -> Seeding:
     """The seeding that `init` means for these rows."""
+    options = {"eta": eta, "n_local_trials": n_local_trials, "oversampling": oversampling}
     if isinstance(init, str):
         if init not in SEEDINGS:
             raise ValueError(
                 f"init={init!r} is not a seeding; expected one of {_names()}, an array of "
                 f"centres, a callable or a seeding object."
             )
-        return seeding_by_name(init, eta=eta, n_local_trials=n_local_trials)
-    for option, value in (("eta", eta), ("n_local_trials", n_local_trials)):
-        if value is not None:
+        return seeding_by_name(init, **options)
+    for option, value in options.items():
+        if _is_given(option, value):
             raise ValueError(
                 f"{option}={value!r} applies to an init given by name; set it on the seeding "
-                f"object, or leave it at None."
+                f"object, or leave it at {_not_given(option)}."
             )
     if isinstance(init, type):
         raise TypeError(f"init={init.__name__} is a class; pass an object, {init.__name__}(…).")
@@ -111,6 +116,16 @@ class _Callable:
         centers = as_centers(chosen, n_clusters, data.n_features, data.dtype, name)
         check_reach(data, centers, name)
         return Seeds(centers, np.full(n_clusters, -1))
+
+
+def _is_given(option: str, value: object) -> bool:
+    # False == 0, but it is no number: the seeding refuses it.
+    nothing = option == "oversampling" and value == 0 and not isinstance(value, bool | np.bool_)
+    return value is not None and not nothing
+
+
+def _not_given(option: str) -> str:
+    return "0" if option == "oversampling" else "None"
 
 
 def _names() -> str:

@@ -12,8 +12,12 @@ any one outlier can attract, and the threshold τ falls with ρ as centres are a
 
 With `n_local_trials=1` this is the paper's Algorithm 1.  With more, each step draws that
 many candidates and keeps the one with the least ρ: on contaminated data that is what makes
-the method reliable.  The paper's two approximation theorems do not hold as stated (they
-have small counter-examples), so none is claimed here.
+the method reliable.  With oversampling c, (1 + c)·k rows are drawn like this (the paper's
+bi-criteria variant) and reduced to k.  The paper's two approximation theorems do not hold as
+stated (they have small counter-examples), so none is claimed here.
+
+The loop is in `robust_draws`, the threshold in `threshold`, and what follows oversampling in
+`reduction`.
 
 Cost per step: one reading of X for all candidates, one pass over D² for the draw, and per
 candidate usually one for its cut and ρ.
@@ -26,44 +30,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
     Seeds,
-    as_center,
     as_seeds,
-    clipped,
-    draw,
-    first_row,
+    check_oversampling,
+    n_candidates,
     n_trials,
-    seed_rows,
+    seed_or_oversample,
 )
-from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import (
-    ADD_CENTER,
-    KEEP_TRIAL,
-    LOOK_AT_TRIAL,
-    TRY_CENTERS,
-    Centers,
-)
+from robust_kmeans.seeding.reduction import trimmed_reduction
+from robust_kmeans.seeding.robust_draws import draw_robustly
+from robust_kmeans.seeding.threshold import Threshold, check_threshold
 from robust_kmeans.sweeps.sampling import Row
-from robust_kmeans.trimming import find_cut, run_and_cut, where_to_look
-from robust_kmeans.validation import (
-    RandomState,
-    check_positive,
-    check_trials,
-)
+from robust_kmeans.validation import RandomState, check_positive, check_share, check_trials
 
 
 @dataclass(frozen=True)
 class RobustKMeansPlusPlus:
-    """The paper's seeding with factor `eta`, and `n_local_trials` (None: 2 + ⌊ln k⌋)."""
+    """The paper's seeding; see `robust_kmeans_plusplus` for its parameters."""
 
     eta: float = 0.5
     n_local_trials: int | None = None
+    oversampling: float = 0.0
+    threshold: Threshold = "cost"
+    inside: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("eta", self.eta)
         check_trials(self.n_local_trials)
+        check_oversampling(self.oversampling)
+        check_threshold(self.threshold)
+        check_share("inside", self.inside)
 
     def seed(
         self,
@@ -73,38 +71,39 @@ class RobustKMeansPlusPlus:
         random: np.random.RandomState,
     ) -> Seeds:
         """Choose `n_clusters` rows as centres."""
-        trials = n_trials(self.n_local_trials, n_clusters)
-        states, row = first_row(data, random)
-        states, cut = run_and_cut(data, ADD_CENTER, states, as_center(row), n_outliers)
-        rows, tau = [row], np.inf
-        while len(rows) < n_clusters and cut.cost > 0:
-            if n_outliers:
-                tau = min(tau, self.eta * cut.cost / n_outliers)
-            candidates = draw(data, states, clipped(tau), random.uniform(size=trials))
-            if not candidates:  # all chances are too small for a float
-                break
-            states, row, cut = _best_candidate(data, states, candidates, n_outliers, cut)
-            rows.append(row)
-        return as_seeds(rows, n_clusters)
+        rows = self._draw(data, n_clusters, n_outliers, random)
+        if len(rows) <= n_clusters:
+            return as_seeds(rows, n_clusters)
+        return trimmed_reduction(data, rows, n_clusters, n_outliers, random)
 
+    def candidates(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """All rows that were drawn, `n_clusters` or more."""
+        rows = self._draw(data, n_clusters, n_outliers, random)
+        return as_seeds(rows, max(n_clusters, len(rows)))
 
-def _best_candidate(
-    data: Execution, states: States, candidates: list[Row], n_outliers: float, last: Cut
-) -> tuple[States, Row, Cut]:
-    """The states, row and cut of the candidate that leaves the least trimmed cost."""
-    points = np.array([candidate.point for candidate in candidates])
-    if len(candidates) == 1:
-        states, cut = run_and_cut(data, ADD_CENTER, states, Centers(points), n_outliers, last)
-        return states, candidates[0], cut
-    keys = where_to_look(data.dtype, last) if n_outliers else None
-    tried, histograms = data.run(TRY_CENTERS, states, Centers(points, keys))
-    cuts = []
-    for i, histogram in enumerate(histograms):
-        trial, _ = data.run(LOOK_AT_TRIAL, tried, i)
-        cuts.append(find_cut(data, trial, n_outliers, keys, histogram))
-    best = min(range(len(cuts)), key=lambda i: cuts[i].cost)
-    states, _ = data.run(KEEP_TRIAL, tried, best)
-    return states, candidates[best], cuts[best]
+    def _draw(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> list[Row]:
+        return draw_robustly(
+            data,
+            n_candidates(self.oversampling, n_clusters, data),
+            n_outliers,
+            random,
+            eta=self.eta,
+            trials=n_trials(self.n_local_trials, n_clusters),
+            threshold=self.threshold,
+            inside=self.inside,
+        )
 
 
 def robust_kmeans_plusplus(
@@ -114,6 +113,10 @@ def robust_kmeans_plusplus(
     n_outliers: int | float,
     eta: float = 0.5,
     n_local_trials: int | None = None,
+    oversampling: float = 0.0,
+    reduce: bool = True,
+    threshold: Threshold = "cost",
+    inside: float = 0.0,
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_threads: int | None = None,
@@ -134,6 +137,18 @@ def robust_kmeans_plusplus(
     n_local_trials : int, optional
         Candidates per step, of which the one with the least trimmed cost is kept;
         2 + ⌊ln k⌋ by default.  1 is the paper's Algorithm 1.
+    oversampling : float, default=0.0
+        With c > 0, (1 + c)·k candidates are drawn and reduced to k: see `reduce`.
+    reduce : bool, default=True
+        Whether to return k centres.  False returns all candidates (fewer than (1 + c)·k
+        where these already leave no cost).
+    threshold : {"cost", "balanced"}, default="cost"
+        ``"cost"`` is τ = η·ρ/z.  ``"balanced"`` is the τ with Σ min(D², τ) = (1 + 1/η)·z·τ: it
+        bounds the chance that an outlier is drawn by η/(1 + η), also while inliers are
+        clipped, and takes a few more passes over the distances.
+    inside : float in [0, 1], default=0.0
+        The share of each step's candidates that is drawn ∝ D² among the rows that the
+        current cut keeps; at least one of several, if it is above 0.
     sample_weight : array-like of shape (n_samples,), optional
         An int `n_outliers` is then in units of weight, a share is of the total weight.
     random_state : int, RandomState or None
@@ -143,6 +158,7 @@ def robust_kmeans_plusplus(
     Returns
     -------
     centers : ndarray of shape (n_clusters, n_features)
+        With ``reduce=False``, all candidates.
     indices : ndarray of shape (n_clusters,)
         The rows of X that the centres are.
 
@@ -154,11 +170,17 @@ def robust_kmeans_plusplus(
     >>> centers, indices = robust_kmeans_plusplus(X, 2, n_outliers=1, random_state=0)
     >>> sorted(centers[:, 0])
     [np.float64(1.0), np.float64(10.0)]
+    >>> centers, indices = robust_kmeans_plusplus(
+    ...     X, 2, n_outliers=1, oversampling=1, reduce=False, random_state=0
+    ... )
+    >>> centers.shape
+    (4, 2)
     """
-    return seed_rows(
-        RobustKMeansPlusPlus(eta, n_local_trials),
+    return seed_or_oversample(
+        RobustKMeansPlusPlus(eta, n_local_trials, oversampling, threshold, inside),
         X,
         n_clusters,
+        reduce=reduce,
         n_outliers=n_outliers,
         sample_weight=sample_weight,
         random_state=random_state,

@@ -3,7 +3,7 @@
 Bhaskara, Vadgama & Xu, *Greedy sampling for approximate clustering in the presence of
 outliers*, NeurIPS 2019.  The threshold does not change while centres are added.  Without a
 guess G is the trimmed cost of one run of k-means++, as in the experiments of Deshpande &
-Pratap.
+Pratap.  With oversampling c, (1 + c)·k rows are drawn, then reduced to k.
 
 Cost per step: one reading of X and about two passes over D²; the guess doubles the
 readings.
@@ -21,14 +21,18 @@ from robust_kmeans.seeding.drawing import (
     Seeds,
     as_center,
     as_seeds,
+    check_oversampling,
     clipped,
     draw,
     first_row,
-    seed_rows,
+    n_candidates,
+    seed_or_oversample,
 )
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
-from robust_kmeans.sweeps.distances import ADD_CENTER, ASSIGN, Centers
-from robust_kmeans.trimming import run_and_cut
+from robust_kmeans.seeding.reduction import trimmed_reduction
+from robust_kmeans.sweeps.distances import ADD_CENTER
+from robust_kmeans.sweeps.sampling import Row
+from robust_kmeans.trimming import place, run_and_cut
 from robust_kmeans.validation import (
     RandomState,
     check_positive,
@@ -37,15 +41,17 @@ from robust_kmeans.validation import (
 
 @dataclass(frozen=True)
 class TKMeansPlusPlus:
-    """Thresholded k-means++ with factor `eta` and `opt_guess` (None: from k-means++)."""
+    """Thresholded k-means++; see `tkmeans_plusplus` for its parameters."""
 
     eta: float = 0.5
     opt_guess: float | None = None
+    oversampling: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("eta", self.eta)
         if self.opt_guess is not None:
             check_positive("opt_guess", self.opt_guess)
+        check_oversampling(self.oversampling)
 
     def seed(
         self,
@@ -55,18 +61,44 @@ class TKMeansPlusPlus:
         random: np.random.RandomState,
     ) -> Seeds:
         """Choose `n_clusters` rows as centres."""
+        rows = self._draw(data, n_clusters, n_outliers, random)
+        if len(rows) <= n_clusters:
+            return as_seeds(rows, n_clusters)
+        return trimmed_reduction(data, rows, n_clusters, n_outliers, random)
+
+    def candidates(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """All rows that were drawn, `n_clusters` or more."""
+        rows = self._draw(data, n_clusters, n_outliers, random)
+        return as_seeds(rows, max(n_clusters, len(rows)))
+
+    def _draw(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> list[Row]:
         guess = self.opt_guess
         if guess is None and n_outliers:
             guessed = KMeansPlusPlus(n_local_trials=1).seed(data, n_clusters, 0, random)
-            guess = run_and_cut(data, ASSIGN, None, Centers(guessed.centers), n_outliers)[1].cost
+            guess = place(data, guessed.centers, n_outliers).inertia
             if guess == 0:
-                return guessed
+                return [
+                    Row(int(i), c) for i, c in zip(guessed.indices, guessed.centers, strict=True)
+                ]
         tau = self.eta * guess / n_outliers if guess and n_outliers else np.inf
+        n_rows = n_candidates(self.oversampling, n_clusters, data)
         states, row = first_row(data, random)
         states, cut = run_and_cut(data, ADD_CENTER, states, as_center(row), n_outliers)
         rows = [row]
         # Where no cost is left, only rows that will be trimmed could still be drawn.
-        while len(rows) < n_clusters and cut.cost > 0:
+        while len(rows) < n_rows and cut.cost > 0:
             drawn = draw(data, states, clipped(tau), random.uniform(size=1))
             if not drawn:  # all chances are too small for a float
                 break
@@ -75,7 +107,7 @@ class TKMeansPlusPlus:
                 data, ADD_CENTER, states, as_center(row), n_outliers, last=cut
             )
             rows.append(row)
-        return as_seeds(rows, n_clusters)
+        return rows
 
 
 def tkmeans_plusplus(
@@ -85,6 +117,8 @@ def tkmeans_plusplus(
     n_outliers: int | float,
     eta: float = 0.5,
     opt_guess: float | None = None,
+    oversampling: float = 0.0,
+    reduce: bool = True,
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_threads: int | None = None,
@@ -101,6 +135,11 @@ def tkmeans_plusplus(
         The factor of the threshold (β in the papers).
     opt_guess : float, optional
         A guess of the optimal trimmed cost; by default that of one run of k-means++.
+    oversampling : float, default=0.0
+        With c > 0, (1 + c)·k candidates are drawn and reduced to k: see `reduce`.
+    reduce : bool, default=True
+        Whether to return k centres.  False returns all candidates (fewer than (1 + c)·k
+        where these already leave no cost).
     sample_weight : array-like of shape (n_samples,), optional
         An int `n_outliers` is then in units of weight, a share is of the total weight.
     random_state : int, RandomState or None
@@ -110,6 +149,7 @@ def tkmeans_plusplus(
     Returns
     -------
     centers : ndarray of shape (n_clusters, n_features)
+        With ``reduce=False``, all candidates.
     indices : ndarray of shape (n_clusters,)
         The rows of X that the centres are.
 
@@ -122,10 +162,11 @@ def tkmeans_plusplus(
     >>> centers.shape
     (2, 2)
     """
-    return seed_rows(
-        TKMeansPlusPlus(eta, opt_guess),
+    return seed_or_oversample(
+        TKMeansPlusPlus(eta, opt_guess, oversampling),
         X,
         n_clusters,
+        reduce=reduce,
         n_outliers=n_outliers,
         sample_weight=sample_weight,
         random_state=random_state,

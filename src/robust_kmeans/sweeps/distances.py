@@ -61,12 +61,12 @@ def _start(chunk: Chunk, _state: None, _shared: None) -> tuple[RowState, None]:
 def _add_center(chunk: Chunk, state: RowState, shared: Centers) -> tuple[RowState, Look]:
     d2 = chunk.empty(chunk.rows.dtype)
     distances.closer(chunk.rows, shared.centers, state.d2, d2[np.newaxis])
-    return RowState(d2), _look(chunk, d2, shared.keys)
+    return RowState(d2), look_at(chunk, d2, shared.keys)
 
 
 def _try_centers(chunk: Chunk, state: RowState, shared: Centers) -> tuple[Trials, tuple[Look, ...]]:
     trials = _trial_distances(chunk, state, shared.centers)
-    return Trials(trials), tuple(_look(chunk, d2, shared.keys) for d2 in trials)
+    return Trials(trials), tuple(look_at(chunk, d2, shared.keys) for d2 in trials)
 
 
 def _try_centers_with_costs(
@@ -90,7 +90,7 @@ def _keep_trial(chunk: Chunk, state: Trials, which: int) -> tuple[RowState, None
 
 def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Look]:
     state = assigned(chunk, shared.centers)
-    return state, _look(chunk, state.d2, shared.keys)
+    return state, look_at(chunk, state.d2, shared.keys)
 
 
 def assigned(chunk: Chunk, centers: Floats) -> RowState:
@@ -112,7 +112,7 @@ def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowStat
         rows, shared.centers, shared.slack, state.labels, state.others, state.kept,
         labels, others, d2, changes.sums, changes.mass,
     )  # fmt: skip
-    look = _look(chunk, d2, shared.keys)
+    look = look_at(chunk, d2, shared.keys)
     return RowState(d2, labels, others, state.kept), Reassigned(look, changes)
 
 
@@ -130,31 +130,35 @@ def _trial_distances(chunk: Chunk, state: RowState, centers: Floats) -> Floats:
     return out
 
 
-def _look(chunk: Chunk, d2: Floats, keys: KeyRange | None) -> Look:
-    # While D² is still in the cache: a sweep of its own would cost more than this.
+def look_at(chunk: Chunk, d2: Floats, keys: KeyRange | None) -> Look:
+    """A histogram of D², if it is asked for, as a step's by-product.
+
+    While D² is still in the cache: a sweep of its own would cost more than this.
+    """
     return None if keys is None else histogram(chunk, d2, keys)
 
 
-def _add_looks(parts: Sequence[Look]) -> Look:
+def add_looks(parts: Sequence[Look]) -> Look:
+    """The merge of what steps made with `look_at`."""
     made = [part for part in parts if part is not None]
     return add_histograms(made) if made else None
 
 
 def _add_reassigned(parts: Sequence[Reassigned]) -> Reassigned:
-    looks = _add_looks([part.look for part in parts])
+    looks = add_looks([part.look for part in parts])
     return Reassigned(looks, add_totals([part.changes for part in parts]))
 
 
 def _add_looks_per_trial(parts: Sequence[tuple[Look, ...]]) -> list[Look]:
-    return [_add_looks(looks) for looks in zip(*parts, strict=True)]
+    return [add_looks(looks) for looks in zip(*parts, strict=True)]
 
 
 START = Sweep(_start, nothing)
-ADD_CENTER = Sweep(_add_center, _add_looks)
+ADD_CENTER = Sweep(_add_center, add_looks)
 TRY_CENTERS = Sweep(_try_centers, _add_looks_per_trial)
 TRY_CENTERS_WITH_COSTS = Sweep(_try_centers_with_costs, add_arrays)
 LOOK_AT_TRIAL = Sweep(_look_at_trial, nothing)
 KEEP_TRIAL = Sweep(_keep_trial, nothing)
-ASSIGN = Sweep(_assign, _add_looks)
+ASSIGN = Sweep(_assign, add_looks)
 ASSIGN_MOVED = Sweep(_assign_moved, _add_reassigned)
 ASSIGN_NEW = Sweep(_assign_new, nothing)

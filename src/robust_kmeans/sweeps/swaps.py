@@ -1,0 +1,104 @@
+"""Sweeps of local search: pricing swaps of centres, and making one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels import distances, swaps
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.distances import Floats, Look, add_looks, look_at
+from robust_kmeans.sweeps.order import KeyRange
+
+
+class Limit(NamedTuple):
+    """D² at which costs are clipped, and the number of centres."""
+
+    value: float
+    n_clusters: int
+
+
+class Candidates(NamedTuple):
+    """Places for a centre (L, d), and the clip; `unit` is a weight that no row's exceeds."""
+
+    points: Floats
+    limit: Limit
+    unit: float
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Per candidate, what it changes in the clipped cost.
+
+    `gain` (L,) is what it saves if no centre goes, and `saved` (L, k) what it saves of the loss
+    of each centre that may go.  The rows that it wins weigh `mass` (L,) and deviate from it by
+    `sums` (L, d).
+    """
+
+    gain: NDArray[np.float64]
+    saved: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+
+class Swap(NamedTuple):
+    """The centres with one of them, `moved`, in its new place."""
+
+    centers: Floats
+    moved: int
+    keys: KeyRange | None = None
+
+
+def _losses(chunk: Chunk, state: RowState, limit: Limit) -> tuple[RowState, NDArray[np.float64]]:
+    loss = np.zeros(limit.n_clusters)
+    clip = state.d2.dtype.type(limit.value)
+    swaps.losses(state.d2, state.labels, state.others, chunk.weights, clip, loss)
+    return state, loss
+
+
+def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState, Prices]:
+    n_candidates, n_features = shared.points.shape
+    gain, mass = np.zeros(n_candidates), np.zeros(n_candidates)
+    saved = np.zeros((n_candidates, shared.limit.n_clusters))
+    sums = np.zeros((n_candidates, n_features))
+    unit = shared.unit if chunk.weights.size else 1.0
+    swaps.price_swaps(
+        chunk.rows, state.d2, state.labels, state.others, chunk.weights, unit,
+        state.d2.dtype.type(shared.limit.value), shared.points, gain, saved, mass, sums,
+    )  # fmt: skip
+    return state, Prices(unit * gain, unit * saved, unit * mass, unit * sums)
+
+
+def _add_prices(parts: Sequence[Prices]) -> Prices:
+    return Prices(
+        add_arrays([part.gain for part in parts]),
+        add_arrays([part.saved for part in parts]),
+        add_arrays([part.mass for part in parts]),
+        add_arrays([part.sums for part in parts]),
+    )
+
+
+def _swap(chunk: Chunk, state: RowState, shared: Swap) -> tuple[RowState, Look]:
+    rows, centers = chunk.rows, shared.centers
+    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
+    labels, orphans = chunk.empty(np.int32), chunk.empty(np.int32)
+    gaps = np.sum((centers - centers[shared.moved]) ** 2, axis=1)
+    n_orphans = swaps.hand_over(
+        rows, centers, shared.moved, gaps, state.d2, state.labels, labels, d2, orphans
+    )
+    distances.assign(rows, orphans[:n_orphans], centers, labels, others)
+    distances.own_distances(rows, orphans[:n_orphans], centers, labels, d2)
+    # Distances to second centres are known for the orphans only.
+    return RowState(d2, labels), look_at(chunk, d2, shared.keys)
+
+
+LOSSES = Sweep(_losses, add_arrays)
+"""What the rows of each centre would lose without it."""
+PRICES = Sweep(_prices, _add_prices)
+"""What candidates would change."""
+SWAP = Sweep(_swap, add_looks)
+"""D² and labels after one centre has moved."""

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
+
+from robust_kmeans import outlier_count
+from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.outlier_count import estimate_outliers
+from robust_kmeans.pipeline import Plan, solve
+from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
+from robust_kmeans.sweeps.rows import labels_with_outliers
+from robust_kmeans.sweeps.tails import (
+    BEYOND_FENCES,
+    BIN_EDGES,
+    N_TAIL_BINS,
+    TAIL_HISTOGRAM,
+    Fences,
+    TailShared,
+)
+from robust_kmeans.trimming import place
+from tests import oracle
+from tests.pickling import Pickling
+from tests.strategies import DTYPES, problems
+
+
+def estimate(data, k, n_steps=100, seed=0):
+    random = np.random.RandomState(seed)
+
+    def fit(z):
+        plan = Plan(n_init=1, n_steps=n_steps, max_iter=100, tol=1e-4)
+        return solve(data, k, z, RobustKMeansPlusPlus(), plan, random, callback=lambda _: None)
+
+    return estimate_outliers(data, k, fit, max_iter=100, tol=1e-4)
+
+
+def count(X, k, weights=None, n_threads=1, bounds=None):
+    with InMemory(X, weights, n_threads, bounds) as data:
+        return estimate(data, k).cut.weight
+
+
+def contaminated(n, k, d, share, box, seed=0, side=100.0, **options):
+    """Outliers from a cube of `box` times the side of the one that holds the clusters."""
+    z = round(share * n)
+    options.setdefault("n_samples", n - z)
+    X, labels, _ = make_contaminated_blobs(
+        n_clusters=k, n_outliers=z, n_features=d, box=side, outlier_box=box * (side + 6),
+        random_state=seed, **options,
+    )  # fmt: skip
+    return X, labels, z
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (1, 2), (1, 50), (3, 2), (3, 10), (8, 5), (20, 10)])
+def test_clean_gaussian_clusters_have_next_to_no_outliers(k, d, dtype):
+    stds = np.geomspace(1, 5, k)
+    X, _, _ = contaminated(10_000, k, d, 0.0, 1, cluster_std=stds, side=250.0, dtype=dtype)
+    assert count(X, k) < 0.001 * len(X)
+
+
+@pytest.mark.parametrize("n_long", [1, 5])
+def test_clean_stretched_clusters_have_next_to_no_outliers(n_long):
+    random = np.random.RandomState(0)
+    widths = np.where(np.arange(10) < n_long, 5.0, 1.0)
+    turn = np.linalg.qr(random.standard_normal((10, 10)))[0]
+    centers = random.uniform(0, 250, (3, 10))
+    X = centers[random.randint(3, size=10_000)]
+    X += (random.standard_normal(X.shape) * widths) @ turn
+    assert count(X, 3) < 0.001 * len(X)
+
+
+@pytest.mark.parametrize("box", [2, 100])
+@pytest.mark.parametrize("share", [0.005, 0.05, 0.15])
+@pytest.mark.parametrize(("k", "d"), [(3, 2), (8, 5), (20, 50)])
+def test_far_outliers_are_counted(k, d, share, box):
+    X, labels, z = contaminated(10_000, k, d, share, box)
+    with InMemory(X, n_threads=1) as data:
+        run = estimate(data, k)
+        flagged = data.collect(labels_with_outliers, run.states, run.cut) < 0
+    assert run.cut.weight == pytest.approx(z, rel=0.25)
+    assert np.mean(flagged[labels < 0]) > 0.75
+
+
+@pytest.mark.parametrize("share", [0.005, 0.15])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clusters_smaller_than_the_count_are_kept(share, seed):
+    sizes = np.array([200, 300, 400, 600, 800, 1200, 2000, 3000])
+    stds = np.array([1.0, 5.0, 2.0, 3.0, 1.0, 4.0, 1.0, 2.0])
+    X, _, z = contaminated(
+        10_000, 8, 5, share, 3, seed, 250.0, n_samples=sizes.tolist(), cluster_std=stds
+    )
+    assert count(X, 8) == pytest.approx(z, rel=0.25)
+
+
+def test_one_cluster_in_one_dimension():
+    random = np.random.RandomState(0)
+    X = np.concatenate([random.standard_normal(9500), random.uniform(20, 1000, 500)])
+    assert count(X[:, np.newaxis], 1) == pytest.approx(500, rel=0.1)
+
+
+def test_scale_and_shift_do_not_matter():
+    X, _, z = contaminated(4000, 4, 3, 0.05, 3)
+    expected = count(X, 4)
+    assert expected == pytest.approx(z, rel=0.1)
+    assert count(X * 2.0**40, 4) == count(X * 2.0**-40, 4) == expected
+    assert count(X * 0.37 + [5, -300, 1000], 4) == pytest.approx(expected, rel=0.01)
+
+
+def test_order_of_rows_does_not_matter():
+    X, _, z = contaminated(4000, 4, 3, 0.05, 3)
+    expected = count(X, 4)
+    assert expected == pytest.approx(z, rel=0.1)
+    assert count(X[np.random.RandomState(1).permutation(len(X))], 4) == pytest.approx(
+        expected, rel=0.01
+    )
+
+
+def test_one_very_far_row_does_not_hide_the_others():
+    X, _, z = contaminated(4000, 4, 3, 0.05, 3)
+    X[np.argmin(X[:, 0])] = 1e9
+    assert count(X, 4) == pytest.approx(z, rel=0.1)
+
+
+def test_weights_count_as_repeated_rows():
+    X, _, z = contaminated(3000, 3, 2, 0.05, 3)
+    assert count(X, 3, np.full(len(X), 4.0)) == pytest.approx(4 * z, rel=0.1)
+    heavy = np.where(np.arange(len(X)) % 2, 1.0, 2.0)
+    repeated = np.repeat(X, heavy.astype(int), axis=0)
+    assert count(X, 3, heavy) == pytest.approx(count(repeated, 3), rel=0.02)
+
+
+def test_rows_that_are_no_clusters_give_a_warning():
+    X = np.exp(5 * np.random.RandomState(0).standard_normal((2000, 2)))
+    with pytest.warns(ConvergenceWarning, match="reached its limit of 600"):
+        assert count(X, 1) == 600
+
+
+def test_equal_rows_have_no_outliers():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert count(np.ones((500, 3)), 1) == 0
+        assert count(np.ones((500, 3)), 4) == 0
+
+
+def test_rows_apart_from_a_few_values_are_outliers():
+    X = np.repeat([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0]], [400, 300, 270], axis=0)
+    X = np.concatenate([X, np.random.RandomState(0).uniform(-200, 200, (30, 2))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert count(X, 3) == 30
+
+
+@given(problem=problems(), weighted=st.booleans())
+@settings(max_examples=30)
+def test_so_few_rows_that_nothing_can_be_said_give_a_valid_count(problem, weighted):
+    X, k, _, _, seed, _ = problem
+    weights = np.random.RandomState(seed).uniform(0.1, 2, len(X)) if weighted else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = count(X, k, weights)
+    total = len(X) if weights is None else weights.sum()
+    assert 0 <= found <= 0.3 * total
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+def test_executions_agree(open_data, weighted):
+    X, _, _ = contaminated(800, 3, 2, 0.05, 3, dtype=np.float32)
+    weights = np.random.RandomState(0).uniform(0.5, 1.5, len(X)) if weighted else None
+    bounds = np.linspace(0, len(X), 4).astype(np.int64)
+    with InMemory(X, weights, 1, bounds) as data:
+        expected = estimate(data, 3, n_steps=16)
+    with open_data(X, weights, n_chunks=3) as data:
+        found = estimate(data, 3, n_steps=16)
+    np.testing.assert_array_equal(found.centers, expected.centers)
+    assert found.cut == expected.cut
+    assert found.cut.weight > 0
+
+
+def test_summaries_do_not_grow_with_rows(worker):
+    sizes = []
+    for n in (600, 2400):
+        X, _, _ = contaminated(n, 3, 2, 0.05, 3)
+        bounds = np.array([0, n // 2, n])
+        with Pickling(worker, X, None, bounds) as data:
+            run = place(data, X[:3], 30)
+            outlier_count._count_beyond(data, run)
+            sizes.append({k: v for k, v in data.summary_sizes.items() if "tails" in k})
+    assert len(sizes[0]) == 2
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+@given(data=st.data())
+@settings(max_examples=30)
+def test_rows_beyond_all_fences_equal_the_oracle(open_data, weighted, data):
+    X, k, _, weights, seed, n_chunks = data.draw(problems(weighted=weighted))
+    random = np.random.RandomState(seed)
+    centers = X[random.choice(len(X), k, replace=False)]
+    # No fence at an integer: no row may lie on one.
+    fences = random.randint(0, 500, size=k) + 0.5
+    distances = oracle.squared_distances(X, centers)
+    nearest = distances.argmin(axis=1)
+    beyond = (distances > fences).all(axis=1)
+    w = np.ones(len(X)) if weights is None else weights
+    with open_data(X, weights, n_chunks) as rows:
+        states = place(rows, centers, 0).states
+        sides = rows.summarise(BEYOND_FENCES, states, Fences(centers, fences, fences))
+    d2 = distances.min(axis=1)
+    for j in range(k):
+        inside = ~beyond & (nearest == j)
+        assert sides.mass[j] == pytest.approx(w[inside].sum())
+        assert sides.cost[j] == pytest.approx(w[inside] @ d2[inside])
+    assert sides.mass_beyond == pytest.approx(w[beyond].sum())
+    assert sides.logs_beyond == pytest.approx(w[beyond] @ np.log(d2[beyond]))
+
+
+@given(problem=problems(weighted=True), scale=st.sampled_from([1.0, 0.3, 1e9]))
+@settings(max_examples=30)
+def test_histogram_of_tails_equals_numpy(open_data, problem, scale):
+    X, k, _, weights, _, n_chunks = problem
+    with open_data(X, weights, n_chunks) as data:
+        states = place(data, X[:k], 0).states
+        found = data.summarise(TAIL_HISTOGRAM, states, TailShared(scale, k))
+    distances = oracle.squared_distances(X, X[:k])
+    nearest, d2 = distances.argmin(axis=1), distances.min(axis=1) / scale
+    assert found.shape == (k, N_TAIL_BINS)
+    for j in range(k):
+        mine = nearest == j
+        expected, _ = np.histogram(d2[mine], BIN_EDGES, weights=weights[mine])
+        np.testing.assert_allclose(found[j], expected)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 5, 50])
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_fence_lies_just_beyond_a_gaussian_cluster(degrees, share):
+    """So that next to none of its rows, or few beside those found, are beyond; and not far out."""
+    shape = stats.chi2(degrees)
+    quantiles = np.linspace(0, 1, 20_001)[1:-1]
+    d2 = np.concatenate([shape.ppf(quantiles), np.full(round(share * 20_000), 1e5)])
+    weights, _ = np.histogram(d2, BIN_EDGES)
+    fence = outlier_count._fence(weights.astype(float), np.inf, 20.0)
+    assert shape.sf(fence) < max(1e-3, 0.1 * share)
+    assert fence < 2 * shape.isf(1e-4)
+
+
+def test_a_cluster_of_few_rows_has_no_fence():
+    weights = np.zeros(N_TAIL_BINS)
+    weights[400:419] = 1
+    assert outlier_count._fence(weights, np.inf, 20.0) is None
+    weights[419] = 1
+    assert outlier_count._fence(weights, np.inf, 20.0) is not None
