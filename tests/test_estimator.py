@@ -473,6 +473,7 @@ def test_oversampling_reaches_the_seeding():
     ("options", "words"),
     [
         ({"oversampling": -0.5}, "oversampling=-0.5 must be a number of at least 0"),
+        ({"oversampling": np.nan}, "oversampling=nan must be a number of at least 0"),
         ({"oversampling": 1.0, "init": "random"}, "oversampling=1.0 does not apply to 'random'"),
         ({"oversampling": 1.0, "init": X[:4]}, "oversampling=1.0 applies to an init given by name"),
     ],
@@ -480,3 +481,16 @@ def test_oversampling_reaches_the_seeding():
 def test_oversampling_that_makes_no_sense_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
         model(**options).fit(X)
+
+
+@pytest.mark.parametrize("value", [False, None, "", "a", []])
+def test_oversampling_must_be_a_number(value):
+    for init in ("robust-k-means++", "random"):
+        with pytest.raises(TypeError, match=r"oversampling=.* must be a number of at least 0"):
+            model(oversampling=value, init=init).fit(X)
+
+
+@pytest.mark.parametrize("value", [None, True, [1]])
+def test_the_message_for_a_bad_n_outliers_names_auto(value):
+    with pytest.raises(TypeError, match=r'n_outliers=.* must be an int .*, or "auto"'):
+        model(n_outliers=value).fit(X)

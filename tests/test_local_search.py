@@ -221,6 +221,21 @@ def test_heavy_duplicates_are_clustered_as_their_weights_would_be():
     assert repeated.inertia_ == pytest.approx(weighted.inertia_, rel=0.02)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_unit_of_the_weights_does_not_matter(dtype):
+    X, _, _ = make_contaminated_blobs(300, n_clusters=10, n_outliers=20, random_state=0)
+    weights = np.random.RandomState(0).randint(1, 4, size=len(X)).astype(float)
+    costs = [
+        RobustKMeans(10, n_outliers=0.05, init="random", random_state=0)
+        .fit(X.astype(dtype), sample_weight=weights * unit)
+        .inertia_
+        / unit
+        for unit in (1.0, 2.0**600, 2.0**-560)
+    ]
+    assert costs == [costs[0]] * 3
+
+
 def test_no_steps_change_nothing(open_data):
     X = np.random.RandomState(0).standard_normal((50, 2))
     with open_data(X) as rows:
@@ -267,9 +282,11 @@ def test_given_centres_are_not_swapped_unless_asked():
     ("value", "error", "words"),
     [
         (-1, ValueError, "local_search=-1 must be at least 0"),
-        ("always", ValueError, "local_search='always' must be \"auto\" or a number"),
         (2.5, TypeError, "local_search=2.5 must be an int"),
-        (None, TypeError, "local_search=None must be an int"),
+        ("always", ValueError, r"local_search='always' must be an int .*, or \"auto\""),
+        (True, TypeError, r"local_search=True must be an int .*, or \"auto\""),
+        (None, TypeError, r"local_search=None must be an int .*, or \"auto\""),
+        (np.array([1, 2]), TypeError, r"local_search=array.* must be an int .*, or \"auto\""),
     ],
 )
 def test_a_bad_local_search_is_refused(value, error, words):

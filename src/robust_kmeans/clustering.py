@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
-from robust_kmeans.pipeline import Solution
 from robust_kmeans.sweeps.cut import LEAST_FLAGGED, Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
@@ -69,7 +68,7 @@ class TrimmedClustering:
     inertia_history: NDArray[np.float64]
 
 
-def finish(data: Execution, run: LloydRun | Solution, n_outliers: float) -> TrimmedClustering:
+def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClustering:
     """All figures of a run, from the states and the cut that it ended with."""
     _warn_of_missing(data, run, n_outliers)
     labels = data.collect(labels_with_outliers, run.states, run.cut)
@@ -96,7 +95,7 @@ def _threshold(cut: Cut, least_flagged: float) -> float:
     return middle if middle < least_flagged else cut.value
 
 
-def _warn_of_missing(data: Execution, run: LloydRun | Solution, n_outliers: float) -> None:
+def _warn_of_missing(data: Execution, run: LloydRun, n_outliers: float) -> None:
     n_clusters = len(run.centers)
     mass = data.summarise(CLUSTER_MASS, run.states, ClusterShared(run.cut, n_clusters))
     n_found = np.count_nonzero(mass)

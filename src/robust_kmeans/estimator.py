@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,18 +14,11 @@ from robust_kmeans.clustering import finish
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun
 from robust_kmeans.local_search import default_steps
-from robust_kmeans.model_file import (
-    ModelContents,
-    ModelFileError,
-    parameters_to_keep,
-    read_model,
-    write_model,
-)
 from robust_kmeans.outlier_count import estimate_outliers
-from robust_kmeans.pipeline import Plan, Solution, solve
+from robust_kmeans.persistence import KeptInFiles
+from robust_kmeans.pipeline import Plan, solve
 from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
-from robust_kmeans.scaling import Scaling
-from robust_kmeans.seeding.drawing import Seeding
+from robust_kmeans.seeding.drawing import Seeding, check_oversampling
 from robust_kmeans.seeding.registry import Init, is_seeding, resolve_init
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import Model, distances_to, predicted_d2, predicted_labels
@@ -41,6 +27,7 @@ from robust_kmeans.validation import (
     ROW_OPTIONS,
     RandomState,
     as_dtype,
+    check_auto,
     check_clusters,
     check_count,
     check_stopping,
@@ -50,7 +37,7 @@ from robust_kmeans.validation import (
 )
 
 
-class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, KeptInFiles):
     """k-means that leaves out the farthest rows, by default 5 % of them, as outliers.
 
     Finds k centres that minimise the sum of squared distances over all rows but the z
@@ -76,23 +63,24 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "robust-k-means++", "tkm++" and "rkm++" draw 1 + `oversampling` times `n_clusters`
         rows, and reduce them to `n_clusters` centres.
     local_search : "auto" or int, default="auto"
-        How many rows are tried as new places for a centre, once Lloyd has run a little:
-        that finds clusters which the seeding has missed.  0 leaves it out; "auto" means 15
-        for each cluster, at least 150, and none where `init` is an array of centres.  It
-        ends early when half of them in a row have brought nothing.
+        How many rows, in steps of eight, are tried as new places for a centre, once Lloyd has
+        run a little: that finds clusters which the seeding has missed.  0 leaves it out;
+        "auto" means 15 for each cluster, at least 150, and none where `init` is an array of
+        centres.  It ends early when half of them in a row have brought next to nothing.
     n_init : int, default=1
         Runs from different seeds.  The better half after five iterations are finished, and
         the one with the least trimmed cost is kept.
     max_iter : int, default=300
-        Most iterations of a run (a few more, if a cluster is left without an inlier).
+        Most Lloyd iterations of a run, of which the first five come before local search (a
+        few more, if a cluster is left without an inlier).
     tol : float, default=1e-4
         A run ends when the centres' squared movement is at most `tol` times the inliers'
         mean squared deviation per feature.
     n_threads : int, optional
         By default the cores that this process may use.  It never changes the result.
     callback : callable, optional
-        Called with a `Progress` after each seeding and each iteration; what it returns is
-        ignored, and what it raises ends the fit.
+        Called with a `Progress` after each seeding, each iteration and each few candidates of
+        local search; what it returns is ignored, and what it raises ends the fit.
     verbose : int, default=0
         1 logs each run, 2 each iteration, to the logger ``robust_kmeans`` (standard error
         where logging is not set up).
@@ -119,7 +107,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     n_iter_ : int
         Lloyd iterations of the best run.
     inertia_history_ : ndarray
-        The trimmed cost of the seeds of the best run, and after each iteration and swap.
+        The trimmed cost of the seeds of the best run, and after each iteration and swap; with
+        ``n_outliers="auto"``, of its last iterations, once the outliers had been counted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where X had column names.
@@ -214,7 +203,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             rows,
             eta=self.eta,
             n_local_trials=self.n_local_trials,
-            oversampling=self.oversampling or None,
+            oversampling=self.oversampling,
         )
         with (
             verbose_logging(self.verbose),
@@ -235,12 +224,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.inertia_history_ = result.inertia_history
         return self
 
-    def _solve(self, data: Execution, seeding: Seeding) -> tuple[LloydRun | Solution, float]:
+    def _solve(self, data: Execution, seeding: Seeding) -> tuple[LloydRun, float]:
         """The best run, and its number of outliers."""
         plan = Plan(self.n_init, self._search_steps(), self.max_iter, self.tol)
         random = check_random_state(self.random_state)
 
-        def fit(z: float) -> Solution:
+        def fit(z: float) -> LloydRun:
             LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
             return solve(data, self.n_clusters, z, seeding, plan, random, self._report)
 
@@ -297,135 +286,22 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             z = outlier_budget(data, self._outlier_share)
             return -run_and_cut(data, ASSIGN, None, Centers(self.cluster_centers_), z)[1].cost
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        scaling: Scaling | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the fitted model to a file that `load` reads: plain numbers and text, no pickle.
-
-        What concerns single training rows, such as `labels_`, is not kept.  Neither are
-        parameters that are objects (a `RandomState`, a callback, a callable or a configured
-        seeding as `init`): the loaded model has the defaults for them.
-
-        Parameters
-        ----------
-        path : path-like
-            An existing file is replaced, once the new one is complete.
-        scaling : Scaling, optional
-            What was applied to the rows before the fit, to be kept for new rows; such a
-            model is read by `robust_kmeans.load_model`.
-        details : dict, optional
-            Plain JSON values to be kept, such as where the data came from.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from robust_kmeans import RobustKMeans
-        >>> model = RobustKMeans(2, n_outliers=1).fit([[0.0], [1.0], [9.0], [10.0], [500.0]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(Path(folder) / "model.npz")
-        ...     loaded = RobustKMeans.load(Path(folder) / "model.npz")
-        >>> (loaded.predict([[2.0], [600.0]]) == model.predict([[2.0], [600.0]])).all()
-        np.True_
-        """
-        check_is_fitted(self)
-        if scaling is not None and not isinstance(scaling, Scaling):
-            raise TypeError(
-                f"scaling={scaling!r} must be a robust_kmeans.Scaling, which fit_scaling "
-                f"gives; leave it out if the rows were not scaled by one."
-            )
-        n_clusters, n_features = self.cluster_centers_.shape
-        parameters, init_centers, not_saved = parameters_to_keep(self.get_params(deep=False))
-        sizes = getattr(self, "_cluster_sizes", None)
-        if hasattr(self, "labels_"):
-            sizes = np.bincount(self.labels_[self.labels_ >= 0], minlength=n_clusters)
-        names = getattr(self, "feature_names_in_", None)
-        contents = ModelContents(
-            cluster_centers=self.cluster_centers_,
-            outlier_threshold=float(self.outlier_threshold_),
-            outlier_share=float(self._outlier_share),
-            inertia=float(self.inertia_),
-            n_outliers=self.n_outliers_,
-            n_iter=self.n_iter_,
-            inertia_history=self.inertia_history_,
-            scaling=Scaling.none(n_features) if scaling is None else scaling,
-            cluster_sizes=sizes,
-            feature_names=None if names is None else tuple(names),
-            parameters=parameters,
-            init_centers=init_centers,
-            not_saved=not_saved,
-            details={} if details is None else details,
-        )
-        write_model(path, contents)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote; it predicts the same, to the last bit.
-
-        Raises
-        ------
-        FileNotFoundError, IsADirectoryError
-            If there is no such file.
-        ModelFileError
-            If it is not a model file, is damaged, is from a newer version, or expects scaled
-            columns.
-        """
-        contents = cls._read(path)
-        # Without its scaling the model would answer, and be wrong.
-        if contents.scaling.method != "none":
-            raise ModelFileError(
-                f"{os.fspath(path)!r} is a model of columns with {contents.scaling.method} "
-                f"scaling. Read it with robust_kmeans.load_model and pass "
-                f"scaling.apply(X) to its estimator, or use the command robust-kmeans predict."
-            )
-        return cls._from_contents(contents)
-
-    @classmethod
-    def _read(cls, path: str | os.PathLike[str]) -> ModelContents:
-        return read_model(path, known_parameters=cls._get_param_names())
-
-    @classmethod
-    def _from_contents(cls, contents: ModelContents) -> Self:
-        model = cls()
-        model.set_params(**contents.parameters)
-        if contents.init_centers is not None:
-            model.set_params(init=contents.init_centers)
-        model.n_features_in_ = contents.cluster_centers.shape[1]
-        if contents.feature_names is not None:
-            model.feature_names_in_ = np.array(contents.feature_names, dtype=object)
-        model._outlier_share = contents.outlier_share
-        model._cluster_sizes = contents.cluster_sizes
-        model.cluster_centers_ = contents.cluster_centers
-        model.inertia_ = contents.inertia
-        model.outlier_threshold_ = contents.outlier_threshold
-        model.n_outliers_ = contents.n_outliers
-        model.n_iter_ = contents.n_iter
-        model.inertia_history_ = contents.inertia_history
-        return model
-
     def _check_parameters(self) -> None:
         check_count("n_clusters", self.n_clusters)
         check_count("n_init", self.n_init)
         check_count("verbose", self.verbose, least=0)
         check_stopping(self.max_iter, self.tol)
-        if isinstance(self.n_outliers, str) and self.n_outliers != "auto":
-            raise ValueError(
-                f"n_outliers={self.n_outliers!r} must be an int (how many rows), a float in "
-                f'[0, 1) (which share of them), or "auto".'
-            )
+        check_auto(
+            "n_outliers",
+            self.n_outliers,
+            "an int (how many rows), a float in [0, 1) (which share of them)",
+        )
+        check_auto("local_search", self.local_search, "an int of at least 0 (how many rows to try)")
+        if not isinstance(self.local_search, str):
+            check_count("local_search", self.local_search, least=0)
+        check_oversampling(self.oversampling)
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback={self.callback!r} must be callable with one argument.")
-        if self.local_search != "auto":
-            if isinstance(self.local_search, str):
-                raise ValueError(
-                    f'local_search={self.local_search!r} must be "auto" or a number of '
-                    f"candidates to try; 0 leaves it out."
-                )
-            check_count("local_search", self.local_search, least=0)
         if self._starts_from_array() and self.n_init > 1:
             raise ValueError(
                 f"n_init={self.n_init} runs from one array of centres would all be equal; "
@@ -437,8 +313,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return not named and not is_seeding(self.init)
 
     def _search_steps(self) -> int:
-        if self.local_search != "auto":
-            return int(self.local_search)
+        if not isinstance(self.local_search, str):
+            return self.local_search
         # Who gives centres wants clusters near them, and in their order.
         return 0 if self._starts_from_array() else default_steps(self.n_clusters)
 

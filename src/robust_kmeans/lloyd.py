@@ -44,14 +44,13 @@ STALE = 64.0
 
 @dataclass(frozen=True)
 class LloydRun(Placed):
-    """Where a run ended; `history` holds ρ of the initial centres and after each iteration."""
+    """Where a run ended: ρ of its first centres and after each change of them.
+
+    `n_iter` counts the iterations; where there were swaps, too, `history` is longer.
+    """
 
     history: tuple[float, ...]
-
-    @property
-    def n_iter(self) -> int:
-        """How often the centres were moved."""
-        return len(self.history) - 1
+    n_iter: int
 
 
 def trimmed_lloyd(
@@ -101,7 +100,7 @@ def trimmed_lloyd(
         centers = moved
         history.append(cut.cost)
         tell(len(history) - 1, cut.cost)
-    return LloydRun(centers, states, cut, tuple(history))
+    return LloydRun(centers, states, cut, tuple(history), n_iter=len(history) - 1)
 
 
 def _nobody(_step: int, _inertia: float) -> None:

@@ -49,8 +49,10 @@ PROMISING = 2
 # Swaps that seem to raise ρ by less than this share are checked, too: prices do not count that
 # the centres around will move to their new means.
 MARGIN = 0.002
-# The search ends early when this share of all candidates in a row has brought nothing.
+# The search ends early when this share of all candidates has brought next to nothing in a row,
+# that is, less than so much of ρ at a time.
 PATIENCE = 0.5
+NEXT_TO_NOTHING = 5e-4
 # The clip of the first half of the draws, as in the seeding.
 ETA = 0.5
 
@@ -121,9 +123,10 @@ def search_swaps(
             tried += BATCH
             report(min(tried, n_steps), now.inertia if better is None else better.inertia)
         if better is not None:
+            if better.inertia < (1 - NEXT_TO_NOTHING) * now.inertia:
+                last = min(n_steps, tried + patience)
             now = better
             history.append(now.inertia)
-            last = min(n_steps, tried + patience)
     return Search(now, tuple(history))
 
 
@@ -152,9 +155,9 @@ def _offers(
     points = np.array(candidates)
     shared = Candidates(points, _limit(now), unit=data.total_weight)
     prices = data.summarise(PRICES, now.states, shared)
-    mass = np.maximum(prices.mass, np.finfo(np.float64).tiny)
-    means = points + prices.sums / mass[:, np.newaxis]
-    centred = np.sum(prices.sums**2, axis=1) / mass
+    shifts = prices.sums / np.where(prices.mass > 0, prices.mass, 1)[:, np.newaxis]
+    means = points + shifts
+    centred = np.sum(prices.sums * shifts, axis=1)
     changes = loss - prices.saved - (prices.gain + centred)[:, np.newaxis]
     gone = np.argmin(changes, axis=1)
     order = np.argsort(changes[np.arange(len(points)), gone], kind="stable")
@@ -172,11 +175,11 @@ def _checked(data: Execution, now: Placed, offer: Offer, n_outliers: float) -> P
     swapped, look = data.run(SWAP, now.states, Swap(centers, offer.gone, keys))
     cut = find_cut(data, swapped, n_outliers, keys, look)
     totals = data.summarise(UPDATE, swapped, UpdateShared(cut, centers))
-    mass = np.maximum(totals.mass, np.finfo(np.float64).tiny)[:, np.newaxis]
+    shifts = totals.sums / np.where(totals.mass > 0, totals.mass, 1)[:, np.newaxis]
     # The rows' own means are the best places for them, and a new assignment is no worse.
-    if not cut.cost - np.sum(totals.sums**2 / mass) < now.inertia:
+    if not cut.cost - np.sum(totals.sums * shifts) < now.inertia:
         return None
-    moved = (centers + totals.sums / mass).astype(data.dtype)
+    moved = (centers + shifts).astype(data.dtype)
     del swapped  # memory for the new assignment
     found = place(data, moved, n_outliers, last=cut)
     return found if found.inertia < now.inertia else None

@@ -7,7 +7,7 @@ the seeding and the first iterations, and the best few of them the rest (as R's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.local_search import search_swaps
 from robust_kmeans.reporting import Callback, Progress
 from robust_kmeans.seeding.drawing import Seeding
-from robust_kmeans.trimming import Placed, place
+from robust_kmeans.trimming import place
 from robust_kmeans.validation import as_centers
 
 # Lloyd iterations before the swaps, and before runs are compared.
@@ -45,14 +45,6 @@ class Begun:
     history: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Solution(Placed):
-    """Where the best run ended: ρ of its seeds, after each swap and after each iteration."""
-
-    history: tuple[float, ...]
-    n_iter: int
-
-
 def solve(
     data: Execution,
     n_clusters: int,
@@ -61,14 +53,13 @@ def solve(
     plan: Plan,
     random: np.random.RandomState,
     callback: Callback,
-) -> Solution:
-    """The solution with the least trimmed cost of all runs; the first of equals."""
+) -> LloydRun:
+    """The run that ends with the least trimmed cost; the first of equals."""
     if plan.n_init == 1 and not plan.n_steps:
-        run = _begin(
+        return _begin(
             data, n_clusters, n_outliers, seeding, plan, plan.max_iter, random,
             _Voice(plan, callback, 1),
         )  # fmt: skip
-        return Solution(run.centers, run.states, run.cut, run.history, run.n_iter)
     iterations = min(plan.max_iter, FIRST_ITERATIONS)
     begun = []
     for number in range(1, plan.n_init + 1):
@@ -79,7 +70,7 @@ def solve(
         begun.append(Begun(number, run.centers, run.history))
         del run  # its states: memory for the next run
     begun.sort(key=lambda run: run.history[-1])
-    best: Solution | None = None
+    best: LloydRun | None = None
     for each in begun[: -(-plan.n_init // FINISHED_SHARE)]:
         found = _finish(data, n_outliers, each, plan, random, _Voice(plan, callback, each.number))
         if best is None or found.inertia < best.inertia:
@@ -120,7 +111,7 @@ def _finish(
     plan: Plan,
     random: np.random.RandomState,
     voice: _Voice,
-) -> Solution:
+) -> LloydRun:
     n_first = len(begun.history) - 1
     swapped = search_swaps(
         data,
@@ -140,7 +131,7 @@ def _finish(
         report=lambda step, inertia: voice.ended(n_first, step, inertia),
     )
     history = (*begun.history[:-1], *swapped.history[:-1], *end.history)
-    return Solution(end.centers, end.states, end.cut, history, n_first + end.n_iter)
+    return replace(end, history=history, n_iter=n_first + end.n_iter)
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,15 @@ def outlier_budget(data: Execution, n_outliers: float) -> float:
     return share * data.total_weight if data.weighted else math.floor(share * data.n_rows + 1e-9)
 
 
+def check_auto(name: str, value: object, expected: str) -> None:
+    """Refuse any other word than "auto"; `expected` says what else may be given."""
+    numeric = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'{name}={value!r} must be {expected}, or "auto".')
+    if not isinstance(value, str) and not numeric:
+        raise TypeError(f'{name}={value!r} must be {expected}, or "auto".')
+
+
 def check_clusters(data: Execution, n_clusters: int, n_outliers: float = 0) -> None:
     """Refuse more clusters than rows that remain once the outliers are trimmed."""
     check_count("n_clusters", n_clusters)
