@@ -211,6 +211,16 @@ def test_inspect_shows_the_model(model_file, fitted):
     assert "4 clusters of 3 columns" in shown
 
 
+def test_auto_counts_the_outliers_and_the_model_remembers(files, tmp_path):
+    model_file = tmp_path / "model.npz"
+    done = succeed("fit", files / "rows.csv", "-k", 4, "-z", "auto", "--exclude", "id",
+                   "--model", model_file, "--json")  # fmt: skip
+    facts = json.loads(done.stdout)
+    assert abs(facts["n_outliers"] - N_OUTLIERS) <= 2
+    assert RobustKMeans.load(model_file).n_outliers == "auto"
+    assert f"{facts['n_outliers']} outliers" in succeed("inspect", model_file).stdout
+
+
 def test_compare_tries_every_seeding_and_scikit_learn(files):
     done = succeed("compare", files / "rows.csv", "-k", 4, "-z", "4%", "--exclude", "id",
                    "--runs", 2, "--json")  # fmt: skip
@@ -253,6 +263,7 @@ MISTAKES = [
     (("fit", "rows.npy", "-k", 4, "-z", 312), "-z 312 leaves nothing"),
     (("fit", "rows.npy", "-k", 4, "-z", "100%"), "-z 100% must be"),
     (("fit", "rows.npy", "-k", 4, "-z", "few"), "-z few must be a number of rows"),
+    (("compare", "rows.npy", "-k", 4, "-z", "auto"), "-z auto must be a number of rows"),
     (("fit", "rows.npy", "-k", 0, "-z", 1), "-k 0 must be at least 1"),
     (("fit", "rows.npy", *BASE, "--threads", 0), "--threads 0 must be at least 1"),
     (("fit", "rows.npy", *BASE, "--scale", "log"), "--scale log is unknown; use none"),

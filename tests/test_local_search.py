@@ -204,6 +204,15 @@ def test_all_rows_equal_need_no_search(open_data):
     assert (found.history, seen) == ((0.0,), [])
 
 
+@pytest.mark.parametrize("scale", [1e-154, 1e-160, 2e-162, 1e-170])
+def test_distances_that_vanish_in_floats_end_well(scale):
+    X = scale * np.random.RandomState(0).standard_normal((60, 2))
+    with InMemory(X) as rows:
+        found, _ = search(rows, X[:3], 20)
+    assert np.isfinite(found.end.centers).all()
+    assert 0 <= found.end.inertia <= found.history[0]
+
+
 def test_as_many_clusters_as_inliers_leave_no_cost():
     X = np.random.RandomState(0).standard_normal((40, 1))
     for rows, k in ((X, 36), (np.vstack([X, X[:5]]), 37)):

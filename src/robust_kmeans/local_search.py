@@ -110,16 +110,10 @@ def search_swaps(
         while better is None and tried < last:
             drawn = _draw(data, now, n_outliers, random)
             offers = _offers(data, now, loss, [*drawn, *promising])
+            better = _first_better(data, now, offers[:PROMISING], n_outliers, refused)
             # Only of rows: the mean of a mean would come back for ever.
             fresh = [offer for offer in offers if offer.candidate < len(drawn)]
             promising = [offer.mean for offer in fresh[:PROMISING]]
-            for offer in offers[:PROMISING]:
-                key = (offer.gone, offer.point.tobytes())
-                if offer.change < MARGIN * now.inertia and key not in refused:
-                    better = _checked(data, now, offer, n_outliers)
-                    refused.add(key)
-                if better is not None:
-                    break
             tried += BATCH
             report(min(tried, n_steps), now.inertia if better is None else better.inertia)
         if better is not None:
@@ -133,7 +127,7 @@ def search_swaps(
 def _draw(
     data: Execution, now: Placed, n_outliers: float, random: np.random.RandomState
 ) -> list[NDArray[np.floating]]:
-    """Rows as candidates, from both distributions."""
+    """Rows as candidates, from both distributions; some of them while ρ is above 0."""
     tau = ETA * now.inertia / n_outliers if n_outliers else np.inf
     uniforms = random.uniform(size=BATCH)
     anywhere = draw(data, now.states, clipped(tau), uniforms[::2])
@@ -165,6 +159,24 @@ def _offers(
         Offer(changes[i, gone[i]], gone[i], i, points[i], means[i].astype(data.dtype))
         for i in order
     ]
+
+
+def _first_better(
+    data: Execution,
+    now: Placed,
+    offers: list[Offer],
+    n_outliers: float,
+    refused: set[tuple[int, bytes]],
+) -> Placed | None:
+    """The first of the offers that holds what it promises; others are noted as refused."""
+    for offer in offers:
+        key = (offer.gone, offer.point.tobytes())
+        if offer.change < MARGIN * now.inertia and key not in refused:
+            found = _checked(data, now, offer, n_outliers)
+            if found is not None:
+                return found
+            refused.add(key)
+    return None
 
 
 def _checked(data: Execution, now: Placed, offer: Offer, n_outliers: float) -> Placed | None:
