@@ -33,7 +33,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Workload:
-    """Gaussian clusters (Student's with `degrees`) in a cube, and uniform outliers."""
+    """Gaussian clusters (Student's with `degrees`) in a cube, and uniform outliers.
+
+    The widest cluster is `width_ratio` times as wide as the tightest; in the `n_equal`
+    largest, all rows are equal.
+    """
 
     name: str
     share: float
@@ -42,7 +46,8 @@ class Workload:
     d: int = 5
     k: int = 8
     unequal_sizes: bool = False
-    unequal_widths: bool = False
+    width_ratio: float = 1.0
+    n_equal: int = 0
     n_long: int = 0
     degrees: float = np.inf
     extra_clusters: int = 0
@@ -55,9 +60,10 @@ class Workload:
         shares = np.geomspace(1, 30 if self.unequal_sizes else 1, self.k)
         sizes = np.floor((self.n - z) * shares / shares.sum()).astype(int)
         sizes[-1] += self.n - z - sizes.sum()
-        widths = random.permutation(np.geomspace(1, 5 if self.unequal_widths else 1, self.k))
+        widths = random.permutation(np.geomspace(1, self.width_ratio, self.k))
+        widths[self.k - self.n_equal :] = 0
         # As far apart as unit Gaussians in a cube of side 100; on a line they need more room.
-        side = 100 * (2.5 if self.unequal_widths else 1) * (2.5 if self.n_long else 1)
+        side = 100 * max(1, self.width_ratio / 2) * (2.5 if self.n_long else 1)
         means = random.uniform(0, side * (4 if self.d == 1 else 1), (self.k, self.d))
         labels = np.repeat(np.arange(self.k), sizes)
         clustered = np.empty((self.n - z, self.d))
@@ -104,9 +110,12 @@ What to make of it:
 - It counts rows that stand apart from all clusters, at whatever distance, for clusters that are
   separated, round or long, equal or not.  Outliers inside the clusters' own range are counted
   where they stand apart, too.
+- With widths from 1 to 5 and many clusters in the plane, the least cost may split a wide cluster
+  and have no centre in a small tight one, whose rows then count as outliers.
 - On a line (`d` = 1) and where clusters overlap there is little room to stand apart in, and the
   count may be off.
 - Heavy tails (Student t) are counted: by this method's standard they are outliers.
+- Clusters of fewer than 20 rows keep all their rows; a warning says so where most are so small.
 - With too few clusters (`k-1`, `k-2`) a cluster without a centre may be counted as outliers.
 - On real data that are not Gaussian clusters it depends on the seed.  So it is not the default:
   give a number if you have one.
@@ -114,7 +123,8 @@ What to make of it:
 
 CLEAN = Workload("clean", 0.0)
 FEW, SOME, MANY = (Workload("outliers", share) for share in (0.005, 0.05, 0.15))
-HARD = {"unequal_sizes": True, "unequal_widths": True}
+HARD = {"unequal_sizes": True, "width_ratio": 5.0}
+TIGHT = {"d": 2, "k": 4, "unequal_sizes": True}
 WORKLOADS = (
     *(replace(CLEAN, d=d, k=k) for d, k in ((1, 1), (1, 8), (2, 1), (2, 20), (10, 3), (50, 20))),
     replace(CLEAN, name="clean, unequal", k=20, **HARD),
@@ -132,6 +142,8 @@ WORKLOADS = (
     *(replace(each, name="unequal", k=20, d=d, **HARD) for d in (2, 10) for each in (FEW, MANY)),
     *(replace(each, name="long", n_long=1, d=d) for d in (2, 10) for each in (FEW, MANY)),
     replace(MANY, name="long, unequal", n_long=2, k=20, box=100, **HARD),
+    *(replace(each, name="widths 1 to 1000", **TIGHT, width_ratio=1000.0) for each in (CLEAN, FEW)),
+    *(replace(each, name="equal rows in 3", **TIGHT, n_equal=3) for each in (CLEAN, FEW)),
     replace(SOME, name="float32", k=20, box=100, dtype="float32"),
     replace(SOME, name="large", n=100_000, k=20, **HARD),
     *(replace(SOME, name="inside", box=1, d=d) for d in (2, 10)),

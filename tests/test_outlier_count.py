@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
-from robust_kmeans import outlier_count
+from robust_kmeans import RobustKMeans, outlier_count
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.outlier_count import estimate_outliers
+from robust_kmeans.outlier_count import Settled, estimate_outliers
 from robust_kmeans.pipeline import Plan, solve
 from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
 from robust_kmeans.sweeps.rows import labels_with_outliers
@@ -22,6 +23,7 @@ from robust_kmeans.sweeps.tails import (
     N_TAIL_BINS,
     TAIL_HISTOGRAM,
     Fences,
+    Sides,
     TailShared,
 )
 from robust_kmeans.trimming import place
@@ -142,18 +144,147 @@ def test_rows_that_are_no_clusters_give_a_warning():
 
 
 def test_equal_rows_have_no_outliers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        assert count(np.ones((500, 3)), 1) == 0
-        assert count(np.ones((500, 3)), 4) == 0
+    assert count(np.ones((500, 3)), 1) == 0
+    assert count(np.ones((500, 3)), 4) == 0
 
 
 def test_rows_apart_from_a_few_values_are_outliers():
     X = np.repeat([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0]], [400, 300, 270], axis=0)
     X = np.concatenate([X, np.random.RandomState(0).uniform(-200, 200, (30, 2))])
+    assert count(X, 3) == 30
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-12, 1e-6, 1e-3, 1 / 300, 0.1])
+def test_a_wide_cluster_beside_a_tight_one_is_kept(width):
+    random = np.random.RandomState(0)
+    tight = width * random.standard_normal((800, 2))
+    wide = random.standard_normal((200, 2)) + 10
+    assert count(np.concatenate([tight, wide]), 2) == 0
+
+
+def test_a_large_wide_cluster_beside_a_tight_one_is_kept():
+    random = np.random.RandomState(0)
+    tight = random.standard_normal((8000, 2)) / 1000
+    wide = random.standard_normal((2000, 2)) + 10
+    assert count(np.concatenate([tight, wide]), 2) < 10
+
+
+def test_outliers_beside_a_tight_and_a_wide_cluster_are_counted():
+    random = np.random.RandomState(0)
+    rows = [random.standard_normal((800, 2)) / 1000, random.standard_normal((200, 2)) + 30]
+    X = np.concatenate([*rows, random.uniform(200, 900, (40, 2))])
+    assert count(X, 2) == pytest.approx(40, abs=2)
+
+
+@pytest.mark.parametrize("n_outliers", [0, 30])
+def test_a_cluster_beside_a_few_values_is_kept(n_outliers):
+    random = np.random.RandomState(0)
+    values = np.repeat([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], 300, axis=0)
+    cluster = random.standard_normal((150, 2)) + 20
+    far = random.uniform(200, 900, (n_outliers, 2))
+    assert count(np.concatenate([values, cluster, far]), 4) == pytest.approx(n_outliers, abs=2)
+
+
+@pytest.mark.filterwarnings("ignore:The estimated number of outliers")
+@pytest.mark.parametrize(
+    ("n", "k"), [(5, 4), (10, 8), (12, 10), (20, 16), (20, 20), (50, 40), (50, 45)]
+)
+def test_nearly_as_many_clusters_as_rows_leave_no_outliers(n, k):
+    X = np.random.RandomState(n).standard_normal((n, 2))
+    assert count(X, k) == 0
+
+
+def test_clusters_of_few_rows_give_a_warning():
+    X, _, _ = contaminated(60, 6, 2, 0.05, 3)
+    with pytest.warns(ConvergenceWarning, match=r"\(60 rows in all\).*Give n_outliers as a number"):
+        count(X, 6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fenced"), [([300, 300, *[10] * 6], 2), ([*[28] * 5, *[3] * 3], 5)]
+)
+def test_large_clusters_among_many_small_ones_give_a_warning(sizes, fenced):
+    X, _, _ = contaminated(0, 8, 2, 0.0, 1, n_samples=sizes)
+    with pytest.warns(ConvergenceWarning, match=f"only {fenced} of 8 clusters"):
+        count(X, 8)
+
+
+def test_clusters_of_enough_rows_give_no_warning():
+    X, _, _ = contaminated(200, 4, 2, 0.05, 3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        assert count(X, 3) == 30
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert count(X, 4) == pytest.approx(10, abs=2)
+
+
+def test_a_warning_points_at_the_call_of_fit():
+    X = np.random.RandomState(0).standard_normal((12, 2))
+    with pytest.warns(ConvergenceWarning, match="Give n_outliers as a number") as caught:
+        RobustKMeans(3, n_outliers="auto", random_state=0, n_threads=1).fit(X)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_try_of_huge_cost_does_not_change_which_other_is_best():
+    def settled(mass, cost):
+        sides = Sides(np.array(mass), np.array(cost), 0.0, 0.0)
+        return Settled(0, 0, np.zeros((2, 1)), 0, 2, sides)
+
+    tight = settled([500.0, 500.0], [0.05, 0.05])
+    wide = settled([1000.0, 0.0], [1000.0, 0.0])
+    huge = settled([500.0, 500.0], [1e23, 1e23])
+    with InMemory(np.zeros((1000, 1)), n_threads=1) as data:
+        for tried in ([wide, tight], [huge, wide, tight], [tight, wide, huge]):
+            assert outlier_count._best(data, tried) is tight
+
+
+def test_iterations_of_fit_rounds_and_last_run_are_added_up():
+    X, _, _ = contaminated(2000, 4, 3, 0.05, 3)
+    fits, rounds = [], []
+
+    def watched_fit(z):
+        random = np.random.RandomState(0)
+        plan = Plan(n_init=1, n_steps=20, max_iter=100, tol=1e-4)
+        run = solve(data, 4, z, RobustKMeansPlusPlus(), plan, random, callback=lambda _: None)
+        fits.append(replace(run, n_iter=1000))
+        return fits[-1]
+
+    def watched_lloyd(*arguments):
+        rounds.append(replace(real_lloyd(*arguments), n_iter=10))
+        return rounds[-1]
+
+    real_lloyd = outlier_count._lloyd
+    with InMemory(X, n_threads=1) as data, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlier_count, "_lloyd", watched_lloyd)
+        run = estimate_outliers(data, 4, watched_fit, max_iter=100, tol=1e-4)
+    n_lloyd, rest = divmod(run.n_iter - 1000, 10)
+    assert rest == 0
+    assert 1 <= n_lloyd <= outlier_count.ROUNDS
+    assert run.history == rounds[-1].history
+    assert len(fits) <= 14
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-158, 1e-160, 1e-161])
+def test_tiny_rows_are_counted_like_others(scale):
+    X, _, z = contaminated(1000, 2, 2, 0.05, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert count(X * scale, 2) == pytest.approx(z, rel=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-162, 1e-163, 1e-165, 0.0])
+def test_rows_whose_distances_vanish_give_a_valid_count_without_warnings(scale):
+    X, _, z = contaminated(1000, 2, 2, 0.05, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert count(X * scale, 2) <= 1.1 * z
+
+
+@pytest.mark.parametrize("power", [600, -560])
+def test_unit_of_weights_does_not_matter(power):
+    X, _, z = contaminated(1000, 3, 2, 0.05, 3)
+    weights = np.random.RandomState(0).uniform(0.5, 1.5, len(X))
+    expected = count(X, 3, weights)
+    assert expected == pytest.approx(z, rel=0.2)
+    assert count(X, 3, weights * 2.0**power) == expected * 2.0**power
 
 
 @given(problem=problems(), weighted=st.booleans())
@@ -189,7 +320,7 @@ def test_summaries_do_not_grow_with_rows(worker):
         bounds = np.array([0, n // 2, n])
         with Pickling(worker, X, None, bounds) as data:
             run = place(data, X[:3], 30)
-            outlier_count._count_beyond(data, run)
+            data.summarise(BEYOND_FENCES, run.states, outlier_count._fences(data, run))
             sizes.append({k: v for k, v in data.summary_sizes.items() if "tails" in k})
     assert len(sizes[0]) == 2
     assert sizes[0] == sizes[1]
@@ -234,6 +365,15 @@ def test_histogram_of_tails_equals_numpy(open_data, problem, scale):
         mine = nearest == j
         expected, _ = np.histogram(d2[mine], BIN_EDGES, weights=weights[mine])
         np.testing.assert_allclose(found[j], expected)
+
+
+def test_histogram_without_a_unit_tells_equal_rows_from_others(open_data):
+    X = np.repeat([[0.0], [3.0], [8.0], [9.0]], [5, 4, 3, 2], axis=0)
+    with open_data(X, None, 2) as data:
+        states = place(data, X[[0, -3]], 0).states
+        found = data.summarise(TAIL_HISTOGRAM, states, TailShared(0.0, 2))
+    assert found[:, [0, -1]].tolist() == [[5, 4], [3, 2]]
+    assert found.sum() == len(X)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 50])

@@ -29,12 +29,18 @@ farthest outlier is; and a little more, as to leave a row out needs a reason.  �
 number of features: halving a long Gaussian cluster divides its sⱼ by up to e^1.01 and costs ln 2
 per row, so that for ν < 1.37 halving it never pays for leaving out another cluster.
 
-An outlier within the range of a cluster cannot be told from the cluster's rows, and is not
-counted.  Rows in heavier than Gaussian tails count as outliers, and so may a cluster for which
-`n_clusters` leaves no centre.
+Each sⱼ takes in two more rows of typical cost, so that two equal rows are no great find and equal
+rows have a length, too.  What is typical is the same for all z, the least that any of them leaves
+per row: so that neither far outliers nor the width of other clusters decide how tight one is.
 
-Cost: about 8 to 14 fits, and for each two to five times a few Lloyd iterations, a pass over D²
-and a pass that reads only the rows beyond their cluster's fence.
+**Weak spots.**  An outlier within the range of a cluster cannot be told from the cluster's rows,
+and is not counted: so on a line (d = 1), or where clusters overlap, few can.  Rows in heavier than
+Gaussian tails count as outliers, and so may a cluster for which `n_clusters` leaves no centre, or
+a small tight one beside wide ones, as the least ρ may then have no centre there.  Clusters of
+fewer than 20 rows get no fence: where most are so small, a warning asks for a number.
+
+Cost: at most 14 fits, usually 8 to 14 and fewer for small n, and for each two to five times a few
+Lloyd iterations, a pass over D² and a pass that reads only the rows beyond their cluster's fence.
 """
 
 from __future__ import annotations
@@ -42,6 +48,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -83,18 +90,25 @@ FEWEST_ROWS = 20
 MOST_FENCES = 50
 DEGREES = 4 / 3
 OUTLIER_COST = 2.0
+LEAST_POSITIVE = math.ulp(0.0)
 
-Fit = Callable[[float], Placed]
+Fit = Callable[[float], LloydRun]
 """A fit with so many outliers; each call may start from other random numbers."""
 
 
 class Settled(NamedTuple):
-    """Where a count came to rest: from which start, with which centres, and how well."""
+    """Where a count came to rest: from which start, with which centres, and what they leave.
+
+    `n_iter` are the iterations that led to the centres; `n_fences` of the clusters have enough
+    rows for a fence.
+    """
 
     start: float
     n_outliers: float
     centers: NDArray[np.floating]
-    length: float
+    n_iter: int
+    n_fences: int
+    sides: Sides
 
 
 def estimate_outliers(
@@ -108,15 +122,21 @@ def estimate_outliers(
     n_clusters : int
     fit : callable
         Finds centres for a number of outliers (with sample weights: a weight).  It is called
-        8 to 14 times.
+        at most 14 times: usually 8 to 14, for fewer than about 200 rows less often.
     max_iter, tol
         When the last run ends, as in `trimmed_lloyd`.
 
     Returns
     -------
     LloydRun
-        From the best centres that were found on the way.  At most 30 % of the data are
-        outliers; a warning says where that limit is reached.
+        From the best centres that were found on the way.  `history` is that of the last run
+        alone; `n_iter` counts the iterations of the fit behind its centres and of the rounds
+        in which the count settled, too.  At most 30 % of the data are outliers.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where that limit is reached, or clusters have too few rows to tell outliers from them.
     """
     most = _most_outliers(data, n_clusters)
     tried: list[Settled] = []
@@ -124,20 +144,34 @@ def estimate_outliers(
         _as_budget(data, share * data.total_weight, most) for share in SHARES
     ):
         tried.append(_settle(data, fit, start, most))
-        if tried[-1].length == -np.inf:  # no cost is left, and more outliers cannot help
+        if not tried[-1].sides.cost.any():  # more outliers cannot help
             break
-    else:
-        _look_closer(data, fit, tried, most)
-    best = _best(tried)
+    _look_closer(data, fit, tried, most)
+    best = _best(data, tried)
+    _warn_of_doubts(data, n_clusters, best, most)
+    last = _lloyd(data, best.centers, best.n_outliers, max_iter, tol)
+    return replace(last, n_iter=best.n_iter + last.n_iter)
+
+
+def _warn_of_doubts(data: Execution, n_clusters: int, best: Settled, most: float) -> None:
+    doubts = []
     if best.n_outliers >= most > 0:
-        warnings.warn(
+        doubts.append(
             f"The estimated number of outliers has reached its limit of {most:g} "
             f"({most / data.total_weight:.0%} of the data): {n_clusters} clusters with Gaussian "
-            f"tails do not describe these rows. Give n_outliers as a number, or raise n_clusters.",
-            ConvergenceWarning,
-            stacklevel=2,
+            f"tails do not describe these rows. Give n_outliers as a number, or raise n_clusters."
         )
-    return _lloyd(data, best.centers, best.n_outliers, max_iter, tol)
+    n_filled = np.count_nonzero(best.sides.mass)
+    if data.n_weighty_rows < FEWEST_ROWS * n_clusters or 2 * best.n_fences < n_filled:
+        doubts.append(
+            f"The estimated number of outliers, {best.n_outliers:g}, may be too low: only "
+            f"{best.n_fences} of {n_filled} clusters ({data.n_weighty_rows} rows in all) have the "
+            f"{FEWEST_ROWS} rows that it takes to tell outliers from a cluster. Give n_outliers "
+            f"as a number, or lower n_clusters."
+        )
+    for doubt in doubts:
+        # From here to the caller of RobustKMeans.fit, by way of its _fit and _solve.
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=6)
 
 
 def _look_closer(data: Execution, fit: Fit, tried: list[Settled], most: float) -> None:
@@ -147,7 +181,7 @@ def _look_closer(data: Execution, fit: Fit, tried: list[Settled], most: float) -
     centres elsewhere; one just above the truth cannot afford to.
     """
     for _ in range(CLOSER_FITS):
-        count = _best(tried).n_outliers
+        count = _best(data, tried).n_outliers
         same = [run.start for run in tried if abs(run.n_outliers - count) <= SAME * count]
         high = min([*same, count])
         low = max((run.start for run in tried if run.start < high), default=0.0)
@@ -155,52 +189,54 @@ def _look_closer(data: Execution, fit: Fit, tried: list[Settled], most: float) -
         if high - low <= CLOSE * high or middle in (low, high):
             break
         tried.append(_settle(data, fit, middle, most))
-    count = _best(tried).n_outliers
+    count = _best(data, tried).n_outliers
     if all(run.start != count for run in tried):
         tried.append(_settle(data, fit, count, most))
 
 
-def _best(tried: list[Settled]) -> Settled:
-    return min(tried, key=lambda run: run.length)
-
-
 def _settle(data: Execution, fit: Fit, start: float, most: float) -> Settled:
     """Fit and count in turn until the count stands still; the best on the way."""
-    run, budget = fit(start), start
+    with warnings.catch_warnings():
+        # That a try leaves fewer distinct rows than clusters says nothing about the result.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        run, budget = fit(start), start
+    n_iter = run.n_iter
     found = []
     for _ in range(ROUNDS):
-        if run.inertia == 0:
-            return Settled(start, run.cut.weight, run.centers, -np.inf)
-        sides = _count_beyond(data, run)
+        fences = _fences(data, run)
+        sides = data.summarise(BEYOND_FENCES, run.states, fences)
         count = _as_budget(data, sides.mass_beyond, most)
-        length = _description_length(data, sides)
-        found.append(Settled(start, count, run.centers, length))
+        n_fences = int(np.isfinite(fences.own).sum())
+        found.append(Settled(start, count, run.centers, n_iter, n_fences, sides))
         if abs(count - budget) <= SETTLED * count:
             break
         run, budget = _lloyd(data, run.centers, count, ROUND_ITERATIONS, 0.0), count
-    return _best(found)
+        n_iter += run.n_iter
+    return _best(data, found)
 
 
 def _lloyd(
     data: Execution, centers: NDArray[np.floating], n_outliers: float, max_iter: int, tol: float
 ) -> LloydRun:
     start = place(data, centers, n_outliers)
-    return trimmed_lloyd(
-        data, start, n_outliers, max_iter=max_iter, tol=tol, report=lambda _step, _inertia: None
-    )
+    return trimmed_lloyd(data, start, n_outliers, max_iter=max_iter, tol=tol)
 
 
-def _count_beyond(data: Execution, run: Placed) -> Sides:
-    """What lies within and beyond the fences of a run's clusters."""
+def _fences(data: Execution, run: Placed) -> Fences:
+    """The fences of a run's clusters."""
     n_clusters = len(run.centers)
     scale = run.inertia / (data.total_weight - run.cut.weight)
     histogram = data.summarise(TAIL_HISTOGRAM, run.states, TailShared(scale, n_clusters))
     fewest = FEWEST_ROWS * data.total_weight / data.n_weighty_rows
-    fences = [_fence(weights, run.cut.value / scale, fewest) for weights in histogram]
-    own = np.array([np.inf if fence is None else fence * scale for fence in fences])
+    if scale > 0:
+        cut, least = run.cut.value / scale, 0.0
+    else:
+        # Rows that are kept have no cost to speak of: no D² is larger than their whole cost.
+        cut, least = BIN_EDGES[1], run.inertia / data.least_weight
+    fences = [_fence(weights, cut, fewest) for weights in histogram]
+    own = np.array([np.inf if fence is None else max(fence * scale, least) for fence in fences])
     # A cluster too small for a fence of its own keeps its rows, and claims no others.
-    reach = np.array([0.0 if fence is None else fence * scale for fence in fences])
-    return data.summarise(BEYOND_FENCES, run.states, Fences(run.centers, own, reach))
+    return Fences(run.centers, own, np.where(np.isfinite(own), own, 0.0))
 
 
 def _fence(weights: NDArray[np.float64], cut: float, fewest: float) -> float | None:
@@ -227,16 +263,24 @@ def _fence(weights: NDArray[np.float64], cut: float, fewest: float) -> float | N
     return fence
 
 
-def _description_length(data: Execution, sides: Sides) -> float:
-    """The description length of a clustering and its outliers, per unit of weight."""
-    total, mass, cost = data.total_weight, sides.mass, sides.cost
-    filled = mass > 0
-    mass, cost = mass[filled], cost[filled]
-    if not cost.sum() > 0:
-        return -math.inf
-    # Two rows of average cost are added: a cluster of two equal rows is no great find.
+def _best(data: Execution, tried: list[Settled]) -> Settled:
+    """The try with the least description length; the first of those that tie."""
+    costs = [run.sides.cost.sum() / run.sides.mass.sum() for run in tried]
+    typical = min((cost for cost in costs if cost > 0), default=0.0)
+    return min(tried, key=lambda run: _description_length(data, run.sides, typical))
+
+
+def _description_length(data: Execution, sides: Sides, typical: float) -> float:
+    """The description length of a clustering and its outliers, per unit of weight.
+
+    `typical` is the mean D² of a row, and has to be the same for all that are compared: how
+    tight a cluster is must not depend on how wide the others are, or whether they are left out.
+    """
+    total, filled = data.total_weight, sides.mass > 0
+    mass, cost = sides.mass[filled], sides.cost[filled]
+    # Two typical rows are added: a cluster of two equal rows is no great find.
     two = 2 * total / data.n_weighty_rows
-    spread = (cost + two * cost.sum() / mass.sum()) / (mass + two)
+    spread = np.maximum((cost + two * typical) / (mass + two), LEAST_POSITIVE)
     half = min(data.n_features, DEGREES) / 2
     length = float(mass @ (half * np.log(spread) + np.log(total / mass)))
     if sides.mass_beyond:

@@ -27,7 +27,10 @@ BLOCK_ROWS = 1024
 
 
 class TailShared(NamedTuple):
-    """The unit of D² for the bins, and the number of clusters."""
+    """The unit of D² for the bins, and the number of clusters.
+
+    With a unit of 0, rows are in the first bin if their D² is 0, else in the last.
+    """
 
     scale: float
     n_clusters: int
@@ -57,13 +60,20 @@ class Sides:
 def _tail_histogram(
     chunk: Chunk, state: RowState, shared: TailShared
 ) -> tuple[RowState, NDArray[np.float64]]:
-    with np.errstate(over="ignore"):  # an infinite ratio belongs into the last bin
-        ratios = np.abs(state.d2.astype(np.float64) / shared.scale)
+    ratios = _ratios(state.d2, shared.scale)
     bins = np.clip((ratios.view(np.int64) >> SHIFT) - LOWEST, 0, N_TAIL_BINS - 1)
     size = shared.n_clusters * N_TAIL_BINS
     weights = chunk.weights if chunk.weights.size else None
     counts = np.bincount(state.labels * np.int64(N_TAIL_BINS) + bins, weights, size)
     return state, counts.reshape(shared.n_clusters, N_TAIL_BINS).astype(np.float64)
+
+
+def _ratios(d2: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
+    if scale == 0:
+        return np.where(d2 > 0, np.inf, 0.0)
+    with np.errstate(over="ignore"):  # an infinite ratio belongs into the last bin
+        ratios: NDArray[np.float64] = np.abs(d2.astype(np.float64) / scale)
+    return ratios
 
 
 def _beyond_fences(chunk: Chunk, state: RowState, fences: Fences) -> tuple[RowState, Sides]:
