@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench evaluation clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the virtual environment with everything for development
 
@@ -37,6 +37,9 @@ format: $(READY) ## Format the code
 
 bench: $(READY) ## Compare speed with scikit-learn (a few minutes)
 	$(BIN)/python benchmarks/against_sklearn.py
+
+evaluation: $(READY) ## Judge all methods on all workloads, for docs/evaluation.md (an hour)
+	$(BIN)/python benchmarks/evaluation.py --runs evaluation_runs.csv --markdown docs/evaluation.md
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .import_linter_cache
