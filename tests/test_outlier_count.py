@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans import RobustKMeans, outlier_count
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.description_length import promising_swaps
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.outlier_count import Settled, estimate_outliers
 from robust_kmeans.pipeline import Plan, solve
@@ -21,10 +22,9 @@ from robust_kmeans.sweeps.tails import (
     BEYOND_FENCES,
     BIN_EDGES,
     N_TAIL_BINS,
-    TAIL_HISTOGRAM,
-    Fences,
+    WON_ROWS,
+    Newcomers,
     Sides,
-    TailShared,
 )
 from robust_kmeans.trimming import place
 from tests import oracle
@@ -185,6 +185,70 @@ def test_a_cluster_beside_a_few_values_is_kept(n_outliers):
     assert count(np.concatenate([values, cluster, far]), 4) == pytest.approx(n_outliers, abs=2)
 
 
+# Of the clusters below, the least cost has two centres in the first and none in the second.
+HALVES = np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 200.0]])
+
+
+def tight_beside_wide(seed):
+    """Rows of three clusters, and their means."""
+    random = np.random.RandomState(seed)
+    wide = 4 * random.standard_normal((3000, 2))
+    tight = random.standard_normal((40, 2)) / 2 + [30, 0]
+    other = random.standard_normal((300, 2)) + np.array([0, 200])
+    return np.concatenate([wide, tight, other]), np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 200.0]])
+
+
+@pytest.mark.parametrize("n_outliers", [0, 20])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_small_tight_cluster_that_the_least_cost_leaves_out_is_kept(seed, n_outliers):
+    X, planted = tight_beside_wide(seed)
+    far = np.random.RandomState(seed).uniform(400, 900, (n_outliers, 2))
+    X = np.concatenate([X, far])
+    with InMemory(X, n_threads=1) as data:
+        z = 40 + n_outliers
+        assert place(data, HALVES, z).inertia < place(data, planted, z).inertia
+        run = estimate(data, 3)
+    assert run.cut.weight == pytest.approx(n_outliers, abs=2)
+    assert oracle.squared_distances(planted, run.centers).min(axis=1).max() < 4**2
+
+
+def test_swaps_depend_on_nothing_but_the_random_state():
+    X, _ = tight_beside_wide(0)
+    with InMemory(X, n_threads=1) as data:
+        now = place(data, HALVES, 40)
+        fences = outlier_count._fences(data, now)
+        first, again, other = (
+            promising_swaps(data, now, fences, 30.0, np.random.RandomState(seed))
+            for seed in (0, 0, 1)
+        )
+    assert [swap.change for swap in first] == [swap.change for swap in again]
+    assert [swap.change for swap in first] != [swap.change for swap in other]
+
+
+def test_the_best_swap_leaves_a_halved_cluster_for_one_without_a_centre():
+    X, planted = tight_beside_wide(0)
+    with InMemory(X, n_threads=1) as data:
+        now = place(data, HALVES, 40)
+        fences = outlier_count._fences(data, now)
+        best, *_ = promising_swaps(data, now, fences, 30.0, np.random.RandomState(0))
+    assert best.change < 0
+    assert best.freed == 0
+    assert oracle.squared_distances(planted, best.centers).min(axis=1).max() < 4**2
+
+
+def test_the_best_swap_gives_up_a_centre_among_far_rows():
+    X, planted = tight_beside_wide(0)
+    far = np.random.RandomState(0).uniform(900, 1900, (10, 2))
+    X = np.concatenate([X, far])
+    with InMemory(X, n_threads=1) as data:
+        now = place(data, np.array([planted[0], far.mean(axis=0), planted[2]]), 45)
+        fences = outlier_count._fences(data, now)
+        best, *_ = promising_swaps(data, now, fences, 30.0, np.random.RandomState(0))
+    assert best.change < 0
+    assert best.freed == 10
+    assert oracle.squared_distances(planted, best.centers).min(axis=1).max() < 4**2
+
+
 @pytest.mark.filterwarnings("ignore:The estimated number of outliers")
 @pytest.mark.parametrize(
     ("n", "k"), [(5, 4), (10, 8), (12, 10), (20, 16), (20, 20), (50, 40), (50, 45)]
@@ -257,7 +321,8 @@ def test_iterations_of_fit_rounds_and_last_run_are_added_up():
         run = estimate_outliers(data, 4, watched_fit, max_iter=100, tol=1e-4)
     n_lloyd, rest = divmod(run.n_iter - 1000, 10)
     assert rest == 0
-    assert 1 <= n_lloyd <= outlier_count.ROUNDS
+    most_swaps = outlier_count.SWAP_ROUNDS * outlier_count.SWAP_COUNTS
+    assert 1 <= n_lloyd <= outlier_count.ROUNDS + most_swaps
     assert run.history == rounds[-1].history
     assert len(fits) <= 14
 
@@ -320,60 +385,12 @@ def test_summaries_do_not_grow_with_rows(worker):
         bounds = np.array([0, n // 2, n])
         with Pickling(worker, X, None, bounds) as data:
             run = place(data, X[:3], 30)
-            data.summarise(BEYOND_FENCES, run.states, outlier_count._fences(data, run))
+            fences = outlier_count._fences(data, run)
+            data.summarise(BEYOND_FENCES, run.states, fences)
+            data.summarise(WON_ROWS, run.states, Newcomers(X[3:7], fences, 1.0))
             sizes.append({k: v for k, v in data.summary_sizes.items() if "tails" in k})
-    assert len(sizes[0]) == 2
+    assert len(sizes[0]) == 3
     assert sizes[0] == sizes[1]
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
-@given(data=st.data())
-@settings(max_examples=30)
-def test_rows_beyond_all_fences_equal_the_oracle(open_data, weighted, data):
-    X, k, _, weights, seed, n_chunks = data.draw(problems(weighted=weighted))
-    random = np.random.RandomState(seed)
-    centers = X[random.choice(len(X), k, replace=False)]
-    # No fence at an integer: no row may lie on one.
-    fences = random.randint(0, 500, size=k) + 0.5
-    distances = oracle.squared_distances(X, centers)
-    nearest = distances.argmin(axis=1)
-    beyond = (distances > fences).all(axis=1)
-    w = np.ones(len(X)) if weights is None else weights
-    with open_data(X, weights, n_chunks) as rows:
-        states = place(rows, centers, 0).states
-        sides = rows.summarise(BEYOND_FENCES, states, Fences(centers, fences, fences))
-    d2 = distances.min(axis=1)
-    for j in range(k):
-        inside = ~beyond & (nearest == j)
-        assert sides.mass[j] == pytest.approx(w[inside].sum())
-        assert sides.cost[j] == pytest.approx(w[inside] @ d2[inside])
-    assert sides.mass_beyond == pytest.approx(w[beyond].sum())
-    assert sides.logs_beyond == pytest.approx(w[beyond] @ np.log(d2[beyond]))
-
-
-@given(problem=problems(weighted=True), scale=st.sampled_from([1.0, 0.3, 1e9]))
-@settings(max_examples=30)
-def test_histogram_of_tails_equals_numpy(open_data, problem, scale):
-    X, k, _, weights, _, n_chunks = problem
-    with open_data(X, weights, n_chunks) as data:
-        states = place(data, X[:k], 0).states
-        found = data.summarise(TAIL_HISTOGRAM, states, TailShared(scale, k))
-    distances = oracle.squared_distances(X, X[:k])
-    nearest, d2 = distances.argmin(axis=1), distances.min(axis=1) / scale
-    assert found.shape == (k, N_TAIL_BINS)
-    for j in range(k):
-        mine = nearest == j
-        expected, _ = np.histogram(d2[mine], BIN_EDGES, weights=weights[mine])
-        np.testing.assert_allclose(found[j], expected)
-
-
-def test_histogram_without_a_unit_tells_equal_rows_from_others(open_data):
-    X = np.repeat([[0.0], [3.0], [8.0], [9.0]], [5, 4, 3, 2], axis=0)
-    with open_data(X, None, 2) as data:
-        states = place(data, X[[0, -3]], 0).states
-        found = data.summarise(TAIL_HISTOGRAM, states, TailShared(0.0, 2))
-    assert found[:, [0, -1]].tolist() == [[5, 4], [3, 2]]
-    assert found.sum() == len(X)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 50])

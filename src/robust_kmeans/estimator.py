@@ -238,7 +238,9 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             check_clusters(data, self.n_clusters, z)
             return fit(z), z
         check_clusters(data, self.n_clusters)
-        run = estimate_outliers(data, self.n_clusters, fit, max_iter=self.max_iter, tol=self.tol)
+        run = estimate_outliers(
+            data, self.n_clusters, fit, max_iter=self.max_iter, tol=self.tol, random=random
+        )
         return run, run.cut.weight
 
     def predict(self, X: ArrayLike) -> NDArray[np.int32]:

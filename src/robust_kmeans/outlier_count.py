@@ -11,6 +11,7 @@ several z are tried, from 0 to 24 % of the rows, and each is followed to where i
             put a fence around each cluster
             z ← the number of rows beyond all fences
     keep the z with the least description length; then look closer below it
+    swap centres while that makes the description shorter (`description_length`)
 
 **Fence.**  For a Gaussian cluster of any shape, ln P(D² > t) is close to a line in t or falls
 faster.  The line through the median and the 0.8 quantile of the cluster's rows is followed to
@@ -35,12 +36,15 @@ per row: so that neither far outliers nor the width of other clusters decide how
 
 **Weak spots.**  An outlier within the range of a cluster cannot be told from the cluster's rows,
 and is not counted: so on a line (d = 1), or where clusters overlap, few can.  Rows in heavier than
-Gaussian tails count as outliers, and so may a cluster for which `n_clusters` leaves no centre, or
-a small tight one beside wide ones, as the least ρ may then have no centre there.  Clusters of
-fewer than 20 rows get no fence: where most are so small, a warning asks for a number.
+Gaussian tails count as outliers, and so may a cluster for which `n_clusters` leaves no centre.
+Where clusters overlap, the description may be shorter with one centre for two of them; the other
+may then stay with a few far outliers, which are not counted.  Clusters of fewer than 20 rows get
+no fence: where most are so small, a warning asks for a number.
 
 Cost: at most 14 fits, usually 8 to 14 and fewer for small n, and for each two to five times a few
 Lloyd iterations, a pass over D² and a pass that reads only the rows beyond their cluster's fence.
+For swaps 3 to 12 times an assignment and two readings, and up to three tries of a few iterations
+each: together less than the fits.
 """
 
 from __future__ import annotations
@@ -55,6 +59,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from robust_kmeans.description_length import (
+    FEWEST_ROWS,
+    description_length,
+    fewest_rows,
+    promising_swaps,
+)
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.sweeps.tails import (
@@ -80,17 +90,19 @@ ROUND_ITERATIONS = 10
 SETTLED = 0.01
 # Counts that differ by less are of the same clusters.
 SAME = 0.05
+# Swaps: so many batches of candidates at most, or so many in a row for nothing.  Of each batch the
+# best few are tried, with so many Lloyd iterations and counts.
+SWAP_ROUNDS = 12
+SWAP_PATIENCE = 3
+SWAPS_TRIED = 3
+SWAP_ITERATIONS = 5
+SWAP_COUNTS = 2
 
 FIRST_QUANTILES = (0.3, 0.6)
 QUANTILES = (0.5, 0.8)
 BEYOND_FENCE = 3e-5
 OF_THE_FOUND = 0.02
-# In a cluster of fewer rows, quantiles say nothing.
-FEWEST_ROWS = 20
 MOST_FENCES = 50
-DEGREES = 4 / 3
-OUTLIER_COST = 2.0
-LEAST_POSITIVE = math.ulp(0.0)
 
 Fit = Callable[[float], LloydRun]
 """A fit with so many outliers; each call may start from other random numbers."""
@@ -112,7 +124,13 @@ class Settled(NamedTuple):
 
 
 def estimate_outliers(
-    data: Execution, n_clusters: int, fit: Fit, *, max_iter: int, tol: float
+    data: Execution,
+    n_clusters: int,
+    fit: Fit,
+    *,
+    max_iter: int,
+    tol: float,
+    random: np.random.RandomState | None = None,
 ) -> LloydRun:
     """Trimmed Lloyd's run with as many outliers as there seem to be (its `cut.weight`).
 
@@ -125,13 +143,15 @@ def estimate_outliers(
         at most 14 times: usually 8 to 14, for fewer than about 200 rows less often.
     max_iter, tol
         When the last run ends, as in `trimmed_lloyd`.
+    random : RandomState, optional
+        For the candidates of swaps; None draws the same numbers each time.
 
     Returns
     -------
     LloydRun
         From the best centres that were found on the way.  `history` is that of the last run
-        alone; `n_iter` counts the iterations of the fit behind its centres and of the rounds
-        in which the count settled, too.  At most 30 % of the data are outliers.
+        alone; `n_iter` counts the iterations of the fit behind its centres, and of the rounds
+        and swaps in which the count settled, too.  At most 30 % of the data are outliers.
 
     Warns
     -----
@@ -147,6 +167,7 @@ def estimate_outliers(
         if not tried[-1].sides.cost.any():  # more outliers cannot help
             break
     _look_closer(data, fit, tried, most)
+    _swap(data, tried, most, random or np.random.RandomState(0))
     best = _best(data, tried)
     _warn_of_doubts(data, n_clusters, best, most)
     last = _lloyd(data, best.centers, best.n_outliers, max_iter, tol)
@@ -199,20 +220,52 @@ def _settle(data: Execution, fit: Fit, start: float, most: float) -> Settled:
     with warnings.catch_warnings():
         # That a try leaves fewer distinct rows than clusters says nothing about the result.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        run, budget = fit(start), start
+        run = fit(start)
+    return _follow(data, run, start, start, most, ROUNDS)
+
+
+def _follow(
+    data: Execution, run: LloydRun, start: float, budget: float, most: float, n_counts: int
+) -> Settled:
+    """Go on from a run with some budget: count and fit in turn; the best on the way."""
     n_iter = run.n_iter
-    found = []
-    for _ in range(ROUNDS):
+    found: list[Settled] = []
+    while True:
         fences = _fences(data, run)
         sides = data.summarise(BEYOND_FENCES, run.states, fences)
         count = _as_budget(data, sides.mass_beyond, most)
         n_fences = int(np.isfinite(fences.own).sum())
         found.append(Settled(start, count, run.centers, n_iter, n_fences, sides))
-        if abs(count - budget) <= SETTLED * count:
-            break
+        if abs(count - budget) <= SETTLED * count or len(found) == n_counts:
+            return _best(data, found)
         run, budget = _lloyd(data, run.centers, count, ROUND_ITERATIONS, 0.0), count
         n_iter += run.n_iter
-    return _best(data, found)
+
+
+def _swap(
+    data: Execution, tried: list[Settled], most: float, random: np.random.RandomState
+) -> None:
+    """Go on from the best try by swaps of a centre, as long as they shorten the description."""
+    if len(tried[0].centers) == 1:
+        return
+    best, idle = _best(data, tried), 0
+    for _ in range(SWAP_ROUNDS):
+        if idle == SWAP_PATIENCE or not best.sides.cost.any():
+            break
+        now = place(data, best.centers, best.n_outliers)
+        swaps = promising_swaps(data, now, _fences(data, now), _typical(tried), random)
+        before, idle = best, idle + 1
+        for swap in swaps[:SWAPS_TRIED]:
+            if swap.change >= 0:
+                break
+            budget = _as_budget(data, before.n_outliers + swap.freed, most)
+            run = _lloyd(data, swap.centers, budget, SWAP_ITERATIONS, 0.0)
+            run = replace(run, n_iter=before.n_iter + run.n_iter)
+            tried.append(_follow(data, run, before.start, budget, most, SWAP_COUNTS))
+            best = _best(data, tried)
+            if best is not before:
+                idle = 0
+                break
 
 
 def _lloyd(
@@ -227,7 +280,7 @@ def _fences(data: Execution, run: Placed) -> Fences:
     n_clusters = len(run.centers)
     scale = run.inertia / (data.total_weight - run.cut.weight)
     histogram = data.summarise(TAIL_HISTOGRAM, run.states, TailShared(scale, n_clusters))
-    fewest = FEWEST_ROWS * data.total_weight / data.n_weighty_rows
+    fewest = fewest_rows(data)
     if scale > 0:
         cut, least = run.cut.value / scale, 0.0
     else:
@@ -265,28 +318,14 @@ def _fence(weights: NDArray[np.float64], cut: float, fewest: float) -> float | N
 
 def _best(data: Execution, tried: list[Settled]) -> Settled:
     """The try with the least description length; the first of those that tie."""
+    typical = _typical(tried)
+    return min(tried, key=lambda run: description_length(data, run.sides, typical))
+
+
+def _typical(tried: list[Settled]) -> float:
+    """The least mean D² above 0 of a try."""
     costs = [run.sides.cost.sum() / run.sides.mass.sum() for run in tried]
-    typical = min((cost for cost in costs if cost > 0), default=0.0)
-    return min(tried, key=lambda run: _description_length(data, run.sides, typical))
-
-
-def _description_length(data: Execution, sides: Sides, typical: float) -> float:
-    """The description length of a clustering and its outliers, per unit of weight.
-
-    `typical` is the mean D² of a row, and has to be the same for all that are compared: how
-    tight a cluster is must not depend on how wide the others are, or whether they are left out.
-    """
-    total, filled = data.total_weight, sides.mass > 0
-    mass, cost = sides.mass[filled], sides.cost[filled]
-    # Two typical rows are added: a cluster of two equal rows is no great find.
-    two = 2 * total / data.n_weighty_rows
-    spread = np.maximum((cost + two * typical) / (mass + two), LEAST_POSITIVE)
-    half = min(data.n_features, DEGREES) / 2
-    length = float(mass @ (half * np.log(spread) + np.log(total / mass)))
-    if sides.mass_beyond:
-        each = math.log(total / sides.mass_beyond) + OUTLIER_COST
-        length += half * sides.logs_beyond + sides.mass_beyond * each
-    return length / total
+    return min((cost for cost in costs if cost > 0), default=0.0)
 
 
 def _most_outliers(data: Execution, n_clusters: int) -> float:

@@ -57,6 +57,28 @@ class Sides:
     logs_beyond: float
 
 
+class Newcomers(NamedTuple):
+    """Places for one more centre (L, d), each by itself; rows beyond fences are won up to a D²."""
+
+    points: NDArray[np.floating]
+    fences: Fences
+    limit: float
+
+
+@dataclass(frozen=True)
+class WonRows:
+    """What each newcomer wins from each cluster, and, in the last column, from beyond all fences.
+
+    `mass` (L, k + 1) is the weight; `before` (L, k + 1) the cost that it had, Σ w·ln D² in the
+    last column; `cost` (L,) what it costs now; `sums` (L, d) its deviations from the newcomer.
+    """
+
+    mass: NDArray[np.float64]
+    before: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+
 def _tail_histogram(
     chunk: Chunk, state: RowState, shared: TailShared
 ) -> tuple[RowState, NDArray[np.float64]]:
@@ -111,6 +133,39 @@ def rows_beyond(chunk: Chunk, state: RowState, fences: Fences) -> NDArray[np.boo
     return beyond
 
 
+def _won_rows(chunk: Chunk, state: RowState, shared: Newcomers) -> tuple[RowState, WonRows]:
+    points, fences = shared.points, shared.fences
+    n_clusters, shape = len(fences.centers), (len(points), len(fences.centers) + 1)
+    beyond = rows_beyond(chunk, state, fences)
+    labels = np.where(beyond, n_clusters, state.labels)
+    d2 = state.d2.astype(np.float64)
+    values = np.where(beyond, np.log(np.where(beyond, d2, 1.0)), d2)
+    limits = np.where(beyond, np.minimum(d2, shared.limit), d2)
+    won = WonRows(np.zeros(shape), np.zeros(shape), np.zeros(len(points)), np.zeros(points.shape))
+    for start in range(0, len(d2), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        gaps = np.empty((len(d2[block]), len(points)), chunk.rows.dtype)
+        kernels.pairwise(chunk.rows[block], points, gaps)
+        squares = gaps.astype(np.float64) ** 2
+        for i in range(len(points)):
+            rows = start + np.flatnonzero(squares[:, i] < limits[block])
+            weights = chunk.weights[rows] if chunk.weights.size else np.ones(len(rows))
+            won.mass[i] += np.bincount(labels[rows], weights, n_clusters + 1)
+            won.before[i] += np.bincount(labels[rows], weights * values[rows], n_clusters + 1)
+            won.cost[i] += weights @ squares[rows - start, i]
+            won.sums[i] += weights @ (chunk.rows[rows] - points[i])
+    return state, won
+
+
+def _add_won_rows(parts: Sequence[WonRows]) -> WonRows:
+    return WonRows(
+        add_arrays([part.mass for part in parts]),
+        add_arrays([part.before for part in parts]),
+        add_arrays([part.cost for part in parts]),
+        add_arrays([part.sums for part in parts]),
+    )
+
+
 def _frozen(rows: NDArray[np.floating]) -> NDArray[np.floating]:
     # As chunks are: for another type of array the kernel would be compiled once more.
     rows.flags.writeable = False
@@ -129,3 +184,5 @@ def _add_sides(parts: Sequence[Sides]) -> Sides:
 TAIL_HISTOGRAM = Sweep(_tail_histogram, add_arrays)
 """Weight per cluster and bin of D²/scale."""
 BEYOND_FENCES = Sweep(_beyond_fences, _add_sides)
+WON_ROWS = Sweep(_won_rows, _add_won_rows)
+"""What one more centre would win."""
