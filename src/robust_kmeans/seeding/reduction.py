@@ -23,6 +23,7 @@ state.  The rest is on the candidates alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Literal
 
 import numpy as np
@@ -52,6 +53,44 @@ def check_reduction(reduction: object) -> None:
     """Refuse what is not the name of a reduction."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction={reduction!r} must be 'trimmed' or 'plain'.")
+
+
+class ReducedSeeding(ABC):
+    """A seeding that draws k or more rows, and reduces them to k."""
+
+    @abstractmethod
+    def draw_candidates(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> list[Row]:
+        """Rows to choose from; fewer than `n_clusters` only where these leave no cost."""
+
+    def seed(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """Choose `n_clusters` rows as centres."""
+        rows = self.draw_candidates(data, n_clusters, n_outliers, random)
+        if len(rows) <= n_clusters:
+            return as_seeds(rows, n_clusters)
+        return trimmed_reduction(data, rows, n_clusters, n_outliers, random)
+
+    def candidates(
+        self,
+        data: Execution,
+        n_clusters: int,
+        n_outliers: float,
+        random: np.random.RandomState,
+    ) -> Seeds:
+        """All rows that were drawn, `n_clusters` or more."""
+        rows = self.draw_candidates(data, n_clusters, n_outliers, random)
+        return as_seeds(rows, max(n_clusters, len(rows)))
 
 
 def trimmed_reduction(

@@ -33,13 +33,12 @@ from numpy.typing import ArrayLike
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
     Seeds,
-    as_seeds,
     check_oversampling,
     n_candidates,
     n_trials,
     seed_or_oversample,
 )
-from robust_kmeans.seeding.reduction import trimmed_reduction
+from robust_kmeans.seeding.reduction import ReducedSeeding
 from robust_kmeans.seeding.robust_draws import draw_robustly
 from robust_kmeans.seeding.threshold import Threshold, check_threshold
 from robust_kmeans.sweeps.sampling import Row
@@ -47,7 +46,7 @@ from robust_kmeans.validation import RandomState, check_positive, check_share, c
 
 
 @dataclass(frozen=True)
-class RobustKMeansPlusPlus:
+class RobustKMeansPlusPlus(ReducedSeeding):
     """The paper's seeding; see `robust_kmeans_plusplus` for its parameters."""
 
     eta: float = 0.5
@@ -63,37 +62,14 @@ class RobustKMeansPlusPlus:
         check_threshold(self.threshold)
         check_share("inside", self.inside)
 
-    def seed(
-        self,
-        data: Execution,
-        n_clusters: int,
-        n_outliers: float,
-        random: np.random.RandomState,
-    ) -> Seeds:
-        """Choose `n_clusters` rows as centres."""
-        rows = self._draw(data, n_clusters, n_outliers, random)
-        if len(rows) <= n_clusters:
-            return as_seeds(rows, n_clusters)
-        return trimmed_reduction(data, rows, n_clusters, n_outliers, random)
-
-    def candidates(
-        self,
-        data: Execution,
-        n_clusters: int,
-        n_outliers: float,
-        random: np.random.RandomState,
-    ) -> Seeds:
-        """All rows that were drawn, `n_clusters` or more."""
-        rows = self._draw(data, n_clusters, n_outliers, random)
-        return as_seeds(rows, max(n_clusters, len(rows)))
-
-    def _draw(
+    def draw_candidates(
         self,
         data: Execution,
         n_clusters: int,
         n_outliers: float,
         random: np.random.RandomState,
     ) -> list[Row]:
+        """Rows one after the other, (1 + c)·k of them."""
         return draw_robustly(
             data,
             n_candidates(self.oversampling, n_clusters, data),

@@ -20,7 +20,6 @@ from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
     Seeds,
     as_center,
-    as_seeds,
     check_oversampling,
     clipped,
     draw,
@@ -29,7 +28,7 @@ from robust_kmeans.seeding.drawing import (
     seed_or_oversample,
 )
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
-from robust_kmeans.seeding.reduction import trimmed_reduction
+from robust_kmeans.seeding.reduction import ReducedSeeding
 from robust_kmeans.sweeps.distances import ADD_CENTER
 from robust_kmeans.sweeps.sampling import Row
 from robust_kmeans.trimming import place, run_and_cut
@@ -40,7 +39,7 @@ from robust_kmeans.validation import (
 
 
 @dataclass(frozen=True)
-class TKMeansPlusPlus:
+class TKMeansPlusPlus(ReducedSeeding):
     """Thresholded k-means++; see `tkmeans_plusplus` for its parameters."""
 
     eta: float = 0.5
@@ -53,37 +52,14 @@ class TKMeansPlusPlus:
             check_positive("opt_guess", self.opt_guess)
         check_oversampling(self.oversampling)
 
-    def seed(
-        self,
-        data: Execution,
-        n_clusters: int,
-        n_outliers: float,
-        random: np.random.RandomState,
-    ) -> Seeds:
-        """Choose `n_clusters` rows as centres."""
-        rows = self._draw(data, n_clusters, n_outliers, random)
-        if len(rows) <= n_clusters:
-            return as_seeds(rows, n_clusters)
-        return trimmed_reduction(data, rows, n_clusters, n_outliers, random)
-
-    def candidates(
-        self,
-        data: Execution,
-        n_clusters: int,
-        n_outliers: float,
-        random: np.random.RandomState,
-    ) -> Seeds:
-        """All rows that were drawn, `n_clusters` or more."""
-        rows = self._draw(data, n_clusters, n_outliers, random)
-        return as_seeds(rows, max(n_clusters, len(rows)))
-
-    def _draw(
+    def draw_candidates(
         self,
         data: Execution,
         n_clusters: int,
         n_outliers: float,
         random: np.random.RandomState,
     ) -> list[Row]:
+        """Rows one after the other, (1 + c)·k of them."""
         guess = self.opt_guess
         if guess is None and n_outliers:
             guessed = KMeansPlusPlus(n_local_trials=1).seed(data, n_clusters, 0, random)
