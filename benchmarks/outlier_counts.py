@@ -99,7 +99,9 @@ PAGE = """# How well `n_outliers="auto"` counts
 Made by `python benchmarks/outlier_counts.py --markdown docs/outlier-counts.md`: {n_seeds} seeds
 per line, numbers of outliers as medians, precision and recall as means, seconds as medians.
 Settings were chosen on other seeds, but these have been looked at while the method was built:
-that swaps by description length were needed was seen on them, too.  Outliers are uniform in a cube of `box` times the data's side; *apart*
+that swaps by description length were needed was seen on them, too.
+
+Outliers are uniform in a cube of `box` times the data's side; *apart*
 are those that are farther from their nearest planted mean than 999 of 1,000 rows of that
 cluster, as the others cannot be told from its rows.  A run is *good* if less than 0.1 % of clean
 rows are flagged, or if the count is within 25 % of the truth.
