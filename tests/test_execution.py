@@ -207,6 +207,37 @@ except KeyboardInterrupt:
 """
 
 
+class InterruptedWhileWaiting:
+    """A pool whose futures end as Python's do when an interrupt hits the release of a lock."""
+
+    def submit(self, _work):
+        return self
+
+    def result(self):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("cannot release un-acquired lock")
+
+
+def test_an_interrupt_while_waiting_for_threads_stays_an_interrupt(monkeypatch):
+    with InMemory(np.eye(40), None, 2, np.array([0, 20, 40])) as data:
+        monkeypatch.setattr(data, "_pool", InterruptedWhileWaiting())
+        with pytest.raises(KeyboardInterrupt):
+            data.map(lambda _chunk, state, _shared: (state, None), None, None)
+
+
+def test_an_error_of_a_step_stays_what_it_is():
+    def fail(_chunk, _state, _shared):
+        raise RuntimeError("of the step")
+
+    with (
+        InMemory(np.eye(40), None, 2, np.array([0, 20, 40])) as data,
+        pytest.raises(RuntimeError, match="of the step"),
+    ):
+        data.map(fail, None, None)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
 def test_an_interrupt_ends_a_fit_quickly():
     command = [sys.executable, "-c", INTERRUPTED]

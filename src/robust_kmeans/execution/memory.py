@@ -124,11 +124,17 @@ class InMemory(Execution):
         if self._pool is None:
             work()
             return results
-        helpers = [self._pool.submit(work) for _ in range(self._n_helpers)]
         try:
+            helpers = [self._pool.submit(work) for _ in range(self._n_helpers)]
             work()
             for helper in helpers:
                 helper.result()
+        except RuntimeError as error:
+            # An interrupt that hits the pool while it gives back a lock ends there as an error
+            # about the lock.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
         finally:
             # After an error or an interrupt nobody starts another chunk.
             todo.clear()
