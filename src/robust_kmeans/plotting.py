@@ -1,6 +1,7 @@
 """Pictures of a fitted model: its clusters, its rows' scores, its cost by outliers left out.
 
-The only module that needs matplotlib, which it imports when a picture is asked for.
+The only module that imports matplotlib, and only when a picture is asked for; others draw on
+the axes of `new_figure`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ Floats = NDArray[np.float64]
 
 # Any two differ by more than 27 in CIELAB, to eyes without red, green or blue cones too; the
 # first few differ most.  None is so light that it fades on white, or as dark as a cross.
-_HUES = ("#0047dd", "#a12700", "#efca12", "#71dfe0", "#70436f", "#b5c86b", "#c564d2", "#079a6a")
-_DARK = "#1a1a1a"
+HUES = ("#0047dd", "#a12700", "#efca12", "#71dfe0", "#70436f", "#b5c86b", "#c564d2", "#079a6a")
+DARK = "#1a1a1a"
+_DPI = 150
+_NEEDED = "Plots need matplotlib: pip install 'robust-kmeans[plot]'."
 _MARGIN = 0.12  # of the inliers' extent, left free on each side of the view
 _SIZES = (4, 8, 64), (16, 30, 100)  # least and largest areas of dots, crosses and centres
 _LOOKS: dict[str, tuple[str, str | None, float, float, float]] = {
@@ -110,7 +113,7 @@ def plot_clusters(
     entries = []
     for noun, chosen, every, colour, size in (
         ("centre", hubs, hubs, ["white"], sizes[2]),
-        ("outlier", points[outliers], points[flagged], [_DARK], sizes[1]),
+        ("outlier", points[outliers], points[flagged], [DARK], sizes[1]),
         ("clustered row", points[inliers], points[~flagged], colours, sizes[0]),
     ):
         near, far = _scatter(ax, noun, chosen, colour, size, box, radial=not numbered)
@@ -167,14 +170,14 @@ def plot_outlier_scores(estimator: Any, X: ArrayLike, *, ax: Axes | None = None)
     at_zero = f" ({n_zeros:,} of them at distance 0)" if n_zeros else ""
     n_inliers = len(scores) - n_outliers
     for part, colour, marker, noun, label in (
-        (ranks <= n_outliers, _HUES[1], "x", "outlier", _counted(n_outliers, "outlier")),
-        (ranks > n_outliers, _HUES[0], ".", "inlier", _counted(n_inliers, "inlier") + at_zero),
+        (ranks <= n_outliers, HUES[1], "x", "outlier", _counted(n_outliers, "outlier")),
+        (ranks > n_outliers, HUES[0], ".", "inlier", _counted(n_inliers, "inlier") + at_zero),
     ):
         if part.any():
             (line,) = ax.plot(ranks[part], heights[part], color=colour, label=label, gid=noun)
             line.set(marker=marker, markersize=5, linewidth=1, rasterized=True)
     if np.isfinite(threshold):
-        ax.axhline(threshold, color=_DARK, linestyle="--", linewidth=1, gid="threshold")
+        ax.axhline(threshold, color=DARK, linestyle="--", linewidth=1, gid="threshold")
         # At the right end the curve is below the threshold: there is room above the line.
         note = ax.text(0.99, threshold, f"threshold {threshold:.4g}", fontsize="small")
         note.set(transform=ax.get_yaxis_transform(), ha="right", va="bottom")
@@ -221,12 +224,12 @@ def plot_trim_curve(
     curve = trim_curve_of(scores, n_outliers)
 
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-    ax.plot(*curve, color=_HUES[0], marker=".", markersize=3, gid="curve")
+    ax.plot(*curve, color=HUES[0], marker=".", markersize=3, gid="curve")
     # With every row an outlier, as new data may have it, no cost is left to be marked.
     if fitted < len(scores):
         label = f"{_counted(fitted, 'outlier')} by the fitted threshold"
         (point,) = ax.plot(*trim_curve_of(scores, [fitted]), "o", label=label, gid="fitted")
-        point.set(markersize=9, color=_HUES[1], markeredgecolor="black")
+        point.set(markersize=9, color=HUES[1], markeredgecolor="black")
         ax.legend(loc="upper right", fontsize="small")
     if curve.inertia[0] > 100 * curve.inertia[-1]:
         ax.set_yscale("log")
@@ -234,12 +237,24 @@ def plot_trim_curve(
     return ax
 
 
+def new_figure(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float] = (7.0, 5.2)
+) -> tuple[Any, NDArray[Any]]:
+    """A figure of so many inches and its axes, of shape (rows, columns), without a window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(_NEEDED) from error
+    figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
 def _pyplot(ax: object) -> Any:
     try:
         import matplotlib.axes
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'robust-kmeans[plot]'.") from error
+        raise ImportError(_NEEDED) from error
     if ax is not None and not isinstance(ax, matplotlib.axes.Axes):
         raise TypeError(f"ax is a {type(ax).__name__}; expected one matplotlib Axes, or None.")
     return plt
@@ -332,8 +347,8 @@ def _colours(centers: Floats) -> NDArray[Any]:
     """A colour for each cluster, by hue unlike those of the clusters around it."""
     from matplotlib.colors import to_rgb
 
-    hues, colours = np.array([to_rgb(hue) for hue in _HUES]), np.empty((len(centers), 3))
-    chosen, used = np.empty(len(centers), np.int64), np.zeros(len(_HUES), np.int64)
+    hues, colours = np.array([to_rgb(hue) for hue in HUES]), np.empty((len(centers), 3))
+    chosen, used = np.empty(len(centers), np.int64), np.zeros(len(HUES), np.int64)
     for j, center in enumerate(centers):
         # Of the hues that none of the seven nearest has, the one used least.
         near = np.argsort(np.sum((centers[:j] - center) ** 2, axis=1), kind="stable")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from robust_kmeans.cli import summary
-from robust_kmeans.cli.pictures import draw_clusters, new_figure
+from robust_kmeans.cli.pictures import draw_clusters
 from robust_kmeans.cli.sources import DELIMITERS, format_of
 from robust_kmeans.cli.tables import (
     WRITABLE,
@@ -37,6 +37,7 @@ from robust_kmeans.cli.terminal import (
     working,
 )
 from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.plotting import new_figure
 from robust_kmeans.safe_files import replacing_all
 from robust_kmeans.saved import load_model
 from robust_kmeans.scaling import Scaling, fit_scaling
@@ -109,7 +110,7 @@ class Targets:
             format_of(self.model, MODELS)
         if self.plot is not None:
             format_of(self.plot, PICTURES)
-            new_figure(1)  # without matplotlib this says what to install
+            new_figure()  # without matplotlib this says what to install
         # Links and .. may hide that two names are one file.
         taken = {os.path.realpath(path): "an input" for path in inputs}
         for what, path in self.files().items():

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from robust_kmeans.estimator import RobustKMeans
-from robust_kmeans.plotting import plot_clusters
+from robust_kmeans.plotting import new_figure, plot_clusters
 from robust_kmeans.scaling import Scaling
-
-DPI = 150
 
 Rows = NDArray[np.floating]
 
@@ -23,36 +21,24 @@ def draw_clusters(
     model: RobustKMeans, scaling: Scaling, rows: Rows, scaled: Rows, names: list[str], path: Path
 ) -> None:
     """One picture of a fitted model: up to two columns in the file's own units."""
-    figure, ax = new_figure(1)
+    figure, axes = new_figure()
     if len(names) <= 2:
-        plot_clusters(_InOwnUnits(model, scaling, names), rows, ax=ax[0])
+        plot_clusters(_InOwnUnits(model, scaling, names), rows, ax=axes[0, 0])
     else:
-        plot_clusters(model, scaled, ax=ax[0])
-    figure.savefig(path, dpi=DPI)
+        plot_clusters(model, scaled, ax=axes[0, 0])
+    figure.savefig(path)
 
 
 def draw_side_by_side(models: Sequence[tuple[str, Any]], rows: Rows, path: Path) -> None:
     """Several models of the same two columns, in one view that holds all rows."""
-    figure, axes = new_figure(len(models))
+    figure, axes = new_figure(columns=len(models), size=(4.6 * len(models), 5.0))
     low, high = rows.min(axis=0), rows.max(axis=0)
     margin = (high - low) * 0.03
     (left, bottom), (right, top) = low - margin, high + margin
-    for ax, (title, model) in zip(axes, models, strict=True):
+    for ax, (title, model) in zip(axes[0], models, strict=True):
         plot_clusters(model, rows, ax=ax, view=((left, right), (bottom, top)))
         ax.set(title=title, xlabel="", ylabel="", aspect="equal")
-    figure.savefig(path, dpi=DPI)
-
-
-def new_figure(n_panels: int) -> tuple[Any, Any]:
-    """A figure and its axes side by side, without a window."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'robust-kmeans[plot]'.") from error
-    figure = Figure(
-        figsize=(7, 5.2) if n_panels == 1 else (4.6 * n_panels, 5), layout="constrained"
-    )
-    return figure, figure.subplots(1, n_panels, squeeze=False)[0]
+    figure.savefig(path)
 
 
 class _InOwnUnits(BaseEstimator):
