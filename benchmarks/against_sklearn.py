@@ -23,10 +23,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
-import importlib.metadata
 import multiprocessing
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -39,6 +37,8 @@ from statistics import median
 
 import numpy as np
 from peers import N_CLUSTERS, TASKS, Job, n_outliers, our_first_call
+
+from robust_kmeans.cli.machine import describe_machine
 
 N_FEATURES = 9
 DTYPES = ("float32", "float64")
@@ -197,13 +197,7 @@ def clustered_rows(n: int, random: np.random.Generator) -> np.ndarray:
 
 
 def machine(threads: int) -> str:
-    cpu = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next(line for line in lines if line.startswith("model name")).split(": ")[1]
-    packages = ("numpy", "scikit-learn", "numba")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    return f"{cpu}, cores used: {threads}, Python {platform.python_version()}, {versions}"
+    return f"{describe_machine()}, cores used: {threads}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from robust_kmeans.cli.terminal import UserError, clear_errors
 
 if TYPE_CHECKING:
     from robust_kmeans.cli.fitting import Source
+    from robust_kmeans.paper.data import KddFile
 
 app = typer.Typer(
     help="k-means for data that is not clean: finds clusters, and says which rows are outliers.",
@@ -239,6 +240,94 @@ def demo_command(
     demonstrate(Targets(plot=plot, force=force), voice=Voice(json=json))
 
 
+@app.command(
+    "reproduce",
+    epilog="[b]Examples[/b]\n\n"
+    "robust-kmeans reproduce\n\n"
+    "robust-kmeans reproduce --table shuttle --table kdd --repetitions 3 --jobs 1",
+)
+@clear_errors
+def reproduce_command(
+    table: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            help="synthetic, shuttle, kdd, skin-noise, shuttle-noise, all (the default) or none; "
+            "may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    study: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            help="coverage, trade-off, bi-criteria, noise, all (the default with all tables) or "
+            "none.",
+            show_default=False,
+        ),
+    ] = None,
+    repetitions: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Of each method (10 by default, as in the paper)."),
+    ] = None,
+    seed: Seed = 0,
+    jobs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Processes (one per core by default); never changes the figures."),
+    ] = None,
+    noise_scale: Annotated[
+        float,
+        typer.Option(
+            help="Of the noisy rows, in standard deviations of each column; the paper names none."
+        ),
+    ] = 5.0,
+    kdd: Annotated[
+        str,
+        typer.Option(
+            help="Which KDD data: 10-percent, full, auto (full if the file is there) or stand-in "
+            "(generated, as large as the full file; for times only)."
+        ),
+    ] = "auto",
+    data_home: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of the data files (ROBUST_KMEANS_DATA, or a cache)."),
+    ] = None,
+    download: Annotated[
+        bool,
+        typer.Option("--download/--no-download", help="Whether to get files that are missing."),
+    ] = True,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="Folder for the page, the pictures and the figures."),
+    ] = Path("robust-kmeans-paper"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure again what an earlier run has measured.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a page and pictures that exist.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run the experiments of the paper again, and show its figures beside ours.
+
+    A run that was interrupted goes on where it stopped.
+    """
+    from robust_kmeans.cli.fitting import Voice
+    from robust_kmeans.cli.reproducing import Order, reproduce
+    from robust_kmeans.paper.data import Choices
+
+    order = Order(
+        table or ["all"],
+        study or [],
+        repetitions,
+        Choices(_seed(seed), noise_scale, data_home, download, _known_kdd(kdd)),
+        jobs,
+        output,
+        force,
+        fresh,
+    )
+    reproduce(order, voice=Voice(quiet, json))
+
+
 @app.callback(invoke_without_command=True)
 def common(
     version: Annotated[
@@ -287,6 +376,14 @@ def _known_scaling(scale: str) -> str:
     if scale not in SCALINGS:
         raise UserError(f"--scale {scale} is unknown; use {', '.join(SCALINGS)}.")
     return scale
+
+
+def _known_kdd(kdd: str) -> KddFile:
+    from robust_kmeans.paper.data import KDD_FILES
+
+    if kdd not in KDD_FILES:
+        raise UserError(f"--kdd {kdd} is unknown; use {', '.join(KDD_FILES)}.")
+    return kdd  # type: ignore[return-value]
 
 
 def _seed(seed: int) -> int:

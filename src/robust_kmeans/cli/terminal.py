@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 import typer
 from rich.console import Console
@@ -30,6 +30,13 @@ OPTIONS = {"n_clusters": "-k", "n_outliers": "-z", "n_threads": "--threads"}
 
 Arguments = ParamSpec("Arguments")
 Tell = Callable[[str], None]
+
+
+class Advance(Protocol):
+    """What is told about progress."""
+
+    def __call__(self, done: float, what: str) -> None:
+        """How much of the work is done, and what was done last."""
 
 
 class UserError(Exception):
@@ -136,6 +143,65 @@ def working(what: str, *, quiet: bool) -> Iterator[Tell]:
     finally:
         timer.cancel()
         watch.end()
+
+
+@contextmanager
+def progress(total: float, *, quiet: bool) -> Iterator[Advance]:
+    """Show how much of the work is done and how long the rest takes.
+
+    What is yielded is to be called with the work done so far, and what was done last.  It shows
+    a bar on a terminal, else a line now and then.
+    """
+    console = messages()
+    if quiet or not total:
+        yield lambda done, what: None  # noqa: ARG005
+    elif console.is_terminal:
+        with _bar(console) as bar:
+            task = bar.add_task("", total=total)
+            yield lambda done, what: bar.update(task, completed=done, description=what)
+    else:
+        yield _Shares(console, total).advance
+
+
+def _bar(console: Console) -> Any:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        # Steps differ, so the speed of the last half minute alone would mislead.
+        speed_estimate_period=3600,
+    )
+
+
+class _Shares:
+    """Now and then a line with the share that is done, for logs."""
+
+    def __init__(self, console: Console, total: float) -> None:
+        self._console, self._total = console, total
+        self._begin = time.monotonic()
+        self._due = self._begin + PLAIN_INTERVAL
+
+    def advance(self, done: float, what: str) -> None:
+        now = time.monotonic()
+        if now >= self._due:
+            left = (now - self._begin) * (self._total - done) / done
+            share = done / self._total
+            self._console.print(f"{share:.0%} done, {left:.0f} s left: {what}", markup=False)
+            self._due = now + PLAIN_INTERVAL
 
 
 class _Spinner:
