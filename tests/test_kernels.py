@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from robust_kmeans.kernels import distances, totals
+from robust_kmeans.kernels import distances, order, totals
 from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
@@ -217,3 +219,38 @@ def test_a_row_without_weight_is_never_located():
     for target in (0.0, 1.9, 2.0, 99.0):
         assert totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, target) == 2
     assert totals.locate_mass(np.zeros(4), weights, 0.0, 1.0, np.inf, 0.0) == -1
+
+
+@st.composite
+def masses(draw):
+    """Counts per bin, and weights that are counts too or any numbers."""
+    counts = np.array(draw(st.lists(st.integers(0, 3), min_size=1, max_size=30)), np.int64)
+    counts[draw(st.integers(0, len(counts) - 1))] += 1
+    if draw(st.booleans()):
+        return counts, counts
+    weights = draw(st.lists(st.floats(0.01, 10), min_size=len(counts), max_size=len(counts)))
+    return counts, np.where(counts > 0, weights, 0.0)
+
+
+@given(masses(), st.floats(0, 1.1))
+def test_the_bin_of_the_cut_is_the_first_from_the_top_beyond_the_budget(found, share):
+    counts, mass = found
+    budget = share * float(mass.sum())
+    bin_, above = order.bin_past(counts, mass, budget)
+    from_top = np.cumsum(mass[::-1])
+    filled = np.flatnonzero(counts[::-1])
+    past = [position for position in filled if from_top[position] > budget] or [filled[-1]]
+    assert bin_ == len(counts) - 1 - past[0]
+    assert above == (from_top[past[0] - 1] if past[0] else 0)
+
+
+@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=30), st.floats(0, 5), st.floats(0, 1.1))
+def test_the_row_of_the_cut_is_the_first_beyond_the_budget(weights, above, share):
+    weights = np.array(weights)
+    ranking = np.random.RandomState(len(weights)).permutation(len(weights))
+    budget = above + share * float(weights.sum())
+    position, until = order.row_past(weights, ranking, above, budget)
+    running = above + np.cumsum(weights[ranking])
+    past = np.flatnonzero(running > budget)
+    assert position == (past[0] if past.size else len(weights) - 1)
+    assert until == running[position]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.order import keys_of
+from robust_kmeans.kernels.order import KEYS
 from robust_kmeans.sweeps.base import Sweep
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
@@ -138,13 +138,7 @@ def _bin_of_the_cut(
     histogram: Histogram, keys: KeyRange, budget: float, dtype: np.dtype[Any]
 ) -> tuple[KeyRange, float, int]:
     """The bin in which the budget runs out, the weight above it, and its rows."""
-    from_top = np.cumsum(histogram.mass[::-1])
-    filled = np.flatnonzero(histogram.counts[::-1])
-    past = filled[from_top[filled] > budget]
-    # Rounding may leave all the weight within the budget: then the lowest bin has the cut.
-    position = int(past[0]) if past.size else int(filled[-1])
-    above = float(from_top[position - 1]) if position else 0.0
-    bin_ = N_BINS + 1 - position
+    bin_, above = histogram.bin_past(budget)
     width = 1 << keys.shift
     if bin_ == 0:
         found = KeyRange(0, keys.low)
@@ -162,23 +156,22 @@ def _cut_among_few(
     least, most = _value(keys.low, data.dtype), _value(keys.high - 1, data.dtype)
     found = data.summarise(ROWS_WITHIN, states, Asked(least, most, FEW_ROWS))
     order = np.lexsort((found.rows, -found.d2))
-    d2, weights = found.d2[order].astype(np.float64), found.weights[order]
-    until = above + np.cumsum(weights)
-    past = np.flatnonzero(until > _with_rounding(data, n_outliers))
-    boundary = int(past[0]) if past.size else len(d2) - 1
-    if d2[boundary] == 0:
-        return Cut(0.0, 0, 0.0, weight=above + float(weights[d2 > 0].sum()), cost=0.0)
-    trimmed = float(
-        np.clip(n_outliers - (until[boundary] - weights[boundary]), 0, weights[boundary])
-    )
-    kept = weights[boundary:].copy()
+    budget = _with_rounding(data, n_outliers)
+    position, until = found.row_past(order, above, budget)
+    boundary = order[position]
+    value, weight = float(found.d2[boundary]), float(found.weights[boundary])
+    if value == 0:
+        return Cut(0.0, 0, 0.0, weight=above + float(found.weights[found.d2 > 0].sum()), cost=0.0)
+    trimmed = min(max(n_outliers - (until - weight), 0.0), weight)
+    below = order[position:]
+    kept = found.weights[below]
     kept[0] -= trimmed
     return Cut(
-        value=float(d2[boundary]),
-        row=int(found.rows[order[boundary]]),
+        value=value,
+        row=int(found.rows[boundary]),
         trimmed=trimmed,
         weight=n_outliers,
-        cost=found.cost_below + float(kept @ d2[boundary:]),
+        cost=found.cost_below + float(kept @ found.d2[below].astype(np.float64)),
     )
 
 
@@ -212,8 +205,8 @@ def _with_rounding(data: Execution, n_outliers: float) -> float:
 
 
 def _key(value: float, dtype: np.dtype[Any]) -> int:
-    return int(keys_of(np.array([value], dtype))[0])
+    return int(dtype.type(value).view(KEYS[dtype]))
 
 
 def _value(key: int, dtype: np.dtype[Any]) -> float:
-    return float(np.array([key], keys_of(np.empty(0, dtype)).dtype).view(dtype)[0])
+    return float(KEYS[dtype](key).view(dtype))

@@ -109,6 +109,11 @@ class InMemory(Execution):
     def _on_every_chunk(
         self, step: Step[Summary], states: States, shared: Any
     ) -> list[tuple[Any, Summary]]:
+        if self._pool is None:
+            return [
+                step(chunk, None if states is None else states[i], shared)
+                for i, chunk in enumerate(self._chunks)
+            ]
         results: list[Any] = [None] * len(self._chunks)
         todo = deque(range(len(self._chunks)))
 
@@ -121,9 +126,6 @@ class InMemory(Execution):
                 state = None if states is None else states[i]
                 results[i] = step(self._chunks[i], state, shared)
 
-        if self._pool is None:
-            work()
-            return results
         try:
             helpers = [self._pool.submit(work) for _ in range(self._n_helpers)]
             work()

@@ -10,6 +10,8 @@ Each kernel is one pass over D², none over the rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +21,16 @@ from robust_kmeans.kernels.totals import cost_below
 BLOCK = 256
 
 
+KEYS: dict[np.dtype[Any], type[np.signedinteger[Any]]] = {
+    np.dtype(np.float32): np.int32,
+    np.dtype(np.float64): np.int64,
+}
+"""The type of the keys of each dtype."""
+
+
 def keys_of(d2: NDArray[np.floating]) -> NDArray[np.signedinteger]:
     """The bit patterns of `d2` as signed integers of the same width (a view)."""
-    return d2.view(np.int32 if d2.dtype == np.float32 else np.int64)
+    return d2.view(KEYS[d2.dtype])
 
 
 @jit
@@ -55,6 +64,44 @@ def histogram(keys, weights, low, shift, counts, mass):
                 mass[0] += weights[start + i] if (block[i] & magnitude) < low else 0.0
         n_above += found
     counts[0] += keys.shape[0] - n_above
+
+
+@jit
+def bin_past(counts, mass, budget):
+    """The bin in which the budget runs out, from the last one down, and the weight above it.
+
+    Where rounding leaves all the weight within the budget, the first bin that has rows.
+
+    IN   counts (B,), mass (B,), budget
+    """
+    above = mass[0] * 0
+    found = -1
+    found_above = above
+    for bin_ in range(counts.shape[0] - 1, -1, -1):
+        if counts[bin_] > 0:
+            found = bin_
+            found_above = above
+            if above + mass[bin_] > budget:
+                break
+        above += mass[bin_]
+    return found, found_above
+
+
+@jit
+def row_past(weights, order, above, budget):
+    """The position in `order` at which the running weight, with `above`, exceeds the budget.
+
+    Returns it and the running weight up to and with it; the last position where rounding
+    leaves all of it within the budget.
+
+    IN   weights (m,), order (m,), above, budget
+    """
+    running = 0.0
+    for p in range(order.shape[0]):
+        running += weights[order[p]]
+        if above + running > budget:
+            return p, above + running
+    return order.shape[0] - 1, above + running
 
 
 @jit

@@ -152,14 +152,14 @@ def draw(
     until = np.cumsum(masses)
     if not until[-1] > 0:
         return []
-    last = int(np.flatnonzero(masses)[-1])
-    rows = []
-    for uniform in uniforms:
-        target = uniform * until[-1]
-        chunk = min(int(np.searchsorted(until, target, side="right")), last)
-        before = until[chunk - 1] if chunk else 0.0
-        rows.append(data.at(chunk, draw_row, states, Target(weighting, float(target - before))))
-    return rows
+    targets = uniforms * until[-1]
+    last = np.flatnonzero(masses)[-1]
+    chunks = np.minimum(until.searchsorted(targets, side="right"), last)
+    before = np.concatenate([[0.0], until])[chunks]
+    return [
+        data.at(chunk, draw_row, states, Target(weighting, mass))
+        for chunk, mass in zip(chunks.tolist(), (targets - before).tolist(), strict=True)
+    ]
 
 
 def draw_inside(

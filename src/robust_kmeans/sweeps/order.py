@@ -34,6 +34,11 @@ class Histogram:
     counts: NDArray[np.int64]
     mass: NDArray[Any]
 
+    def bin_past(self, budget: float) -> tuple[int, float]:
+        """The bin in which the budget runs out, from the top, and the weight above it."""
+        found, above = order.bin_past(self.counts, self.mass, budget)
+        return found, float(above)
+
 
 class Asked(NamedTuple):
     """Rows with least ≤ D² ≤ most, at most so many."""
@@ -51,6 +56,11 @@ class Found:
     d2: NDArray[np.floating]
     weights: NDArray[np.float64]
     rows: NDArray[np.int64]
+
+    def row_past(self, ranking: NDArray[np.intp], above: float, budget: float) -> tuple[int, float]:
+        """Where in a ranking of the rows the weight exceeds the budget, and the weight so far."""
+        position, until = order.row_past(self.weights, ranking, above, budget)
+        return position, until
 
 
 class Ties(NamedTuple):
@@ -81,6 +91,8 @@ def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState,
 
 def add_histograms(parts: Sequence[Histogram]) -> Histogram:
     """The merge of histograms over the same keys."""
+    if len(parts) == 1:
+        return parts[0]
     counts, mass = parts[0].counts.copy(), parts[0].mass.copy()
     for part in parts[1:]:
         counts += part.counts
@@ -100,6 +112,8 @@ def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState,
 
 
 def _join_found(parts: Sequence[Found]) -> Found:
+    if len(parts) == 1:
+        return parts[0]
     return Found(
         add_numbers([part.cost_below for part in parts]),
         np.concatenate([part.d2 for part in parts]),
