@@ -38,7 +38,7 @@ from statistics import median
 import numpy as np
 from peers import N_CLUSTERS, TASKS, Job, n_outliers, our_first_call
 
-from robust_kmeans.cli.machine import describe_machine
+from robust_kmeans.paper.machine import describe_machine
 
 N_FEATURES = 9
 DTYPES = ("float32", "float64")

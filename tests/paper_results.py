@@ -25,9 +25,11 @@ def made_trials(name, repetitions=3, share=1.0, data="made up"):
             k=line.k,
             z=int(line.z * share),
             true_outliers=int(line.true_outliers * share),
+            beta=experiment.beta,
             noise_scale=4.5 if experiment.n_noisy else None,
             seed=7,
             version="1.2.3",
+            code="made up",
         )
         for repetition in range(repetitions):
             cost = float(line.cost_avg) * experiment.cost_unit * random.lognormal()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_kmeans.paper.comparison import compare, in_unit, targets
+from robust_kmeans.paper.data import STAND_IN
 from robust_kmeans.paper.experiments import experiments
 from robust_kmeans.paper.published import published
 from robust_kmeans.paper.summaries import Spread, Summary
@@ -27,9 +28,11 @@ AS_PRINTED = Circumstances(
     k=10,
     z=1000,
     true_outliers=1000,
+    beta=0.5,
     noise_scale=5.0,
     seed=0,
     version="0",
+    code="0",
 )
 TEN_PERCENT = replace(
     AS_PRINTED,
@@ -136,30 +139,48 @@ def test_without_spread_the_paper_s_digits_decide(ten_thousandths):
     assert (verdict == "agrees") == same
 
 
-@pytest.mark.parametrize("repetitions", [1, 10, 40])
+# From a printed table of Student's distribution: 97.5 % quantiles for 1, 2, 9 and 39 degrees.
+@pytest.mark.parametrize(
+    ("repetitions", "quantile"), [(2, 12.706), (3, 4.303), (10, 2.262), (40, 2.023)]
+)
 @pytest.mark.parametrize("end", [0.805, 0.82])
-def test_two_standard_errors_from_what_the_figure_stands_for_still_agree(repetitions, end):
-    margin = 2 * 0.05 * sqrt(1 / 10 + 1 / repetitions)
+def test_what_chance_may_do_to_two_averages_still_agrees(repetitions, quantile, end):
+    margin = quantile * 0.01 * sqrt(1 / 10 + 1 / repetitions)
     outwards = 1 if end > 0.81 else -1
 
     def verdict(distance):
         given = {
             "precision": end + outwards * distance,
             "recall": 0.81,
-            "deviation": 0.05,
+            "deviation": 0.01,
             "repetitions": repetitions,
         }
         return judge(summary("seeds", **given), summary("lloyd", **given))[0]
 
-    assert verdict(0.99 * margin) == "agrees"
-    assert verdict(1.01 * margin) == "differs"
+    assert verdict(0.999 * margin) == "agrees"
+    assert verdict(1.001 * margin) == "differs"
 
 
-def test_an_impossible_line_is_impossible_whatever_came_out_here():
+@pytest.mark.parametrize("cost", [0.38e8, 1e8])
+def test_a_single_repetition_is_not_judged(cost):
+    once = {"cost": cost, "repetitions": 1}
+    expected = ("unjudged", ("one repetition has no spread",))
+    assert judge(summary("seeds", **once), summary("lloyd", **once)) == expected
+    assert judge(summary("seeds", **once), summary("lloyd", cost=cost)) == expected
+    assert judge(summary("seeds", cost=cost), summary("lloyd", **once)) == expected
+
+
+@pytest.mark.parametrize("repetitions", [1, 10])
+def test_an_impossible_line_is_impossible_whatever_came_out_here(repetitions):
     circumstances = replace(
         AS_PRINTED, table="synthetic", data="generated", n=1025, d=2, k=20, z=25, true_outliers=25
     )
-    same = {"circumstances": circumstances, "cost": 0.26e4, "precision": 0.88}
+    same = {
+        "circumstances": circumstances,
+        "cost": 0.26e4,
+        "precision": 0.88,
+        "repetitions": repetitions,
+    }
     verdict, reasons = judge(summary("seeds", **same), summary("lloyd", **same), SYNTHETIC)
     assert verdict == "impossible"
     assert reasons == (
@@ -203,7 +224,7 @@ def test_lines_without_both_protocols_are_left_out():
 
 
 def test_stand_in_data_have_neither_lines_nor_targets():
-    circumstances = replace(FULL, data="stand-in for the full file")
+    circumstances = replace(FULL, data=STAND_IN)
     made_up = [
         summary("seeds", circumstances=circumstances),
         summary("lloyd", circumstances=circumstances),

@@ -14,17 +14,24 @@ from hypothesis import strategies as st
 from robust_kmeans.paper.comparison import RULE, in_unit
 from robust_kmeans.paper.data import STAND_IN
 from robust_kmeans.paper.experiments import experiments
-from robust_kmeans.paper.page import Results, StudySection, as_markdown, write_csv
+from robust_kmeans.paper.page import (
+    Results,
+    StudySection,
+    as_markdown,
+    write_csv,
+    write_study_csv,
+)
 from robust_kmeans.paper.published import published
+from robust_kmeans.paper.reading import CHOICES, TIMES
 from robust_kmeans.paper.studies.result import Curve, Panel, StudyResult, Table
 from tests.paper_results import made_section
 
 NAMES = list(experiments())
 
 
-def page(*sections, studies=(), notes=()):
+def page(*sections, studies=(), notes=(), machines=("two cores",)):
     command = "robust-kmeans reproduce --seed 7"
-    return as_markdown(Results(command, "1.2.3", 7, "two cores", sections, studies, notes))
+    return as_markdown(Results(command, "1.2.3", 7, machines, sections, studies, notes))
 
 
 def cells(line):
@@ -49,7 +56,8 @@ def study():
     one = np.ones(2)
     panel = Panel("p", "x", "y", False, False, (Curve("c", one, one, one, one),))
     digest = Table(("instance", "share | of runs"), [("A", 0.123456), ("B|C", 12345)])
-    return StudyResult("s", "A study", "Its *text*.", ("a",), [(1,)], (panel,), digest)
+    rows = [("A, B", 1, 0.1 + 0.2), ("ρ", 20, "")]
+    return StudyResult("s", "A study", "Its *text*.", ("η", "t", "x"), rows, (panel,), digest)
 
 
 @settings(max_examples=20, deadline=None)
@@ -67,7 +75,7 @@ def test_every_line_of_a_table_has_as_many_cells_as_its_header(
         replace(s, lines=[replace(line, reasons=(reason, "x|y")) for line in s.lines])
         for s in sections
     ]
-    text = page(*sections, studies=[StudySection(study(), "s.png")] if with_study else [])
+    text = page(*sections, studies=[StudySection(study(), "s.png", "s.csv")] if with_study else [])
     header = None
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -106,6 +114,16 @@ def test_every_line_has_the_papers_figures_beside_ours(name):
                 assert text == " / ".join(f"{value:.2f}" for value in ours)
 
 
+def test_lines_that_are_not_judged_have_a_column_only_if_there_are_some():
+    judged, once = made_section("shuttle"), made_section("shuttle", repetitions=1)
+    assert "unjudged" not in tables(page(judged))["Overview"][0]
+    header, _, *rows = tables(page(judged, once))["Overview"]
+    assert header[2:6] == ["agrees", "differs", "impossible", "unjudged"]
+    impossible = sum(line.verdict == "impossible" for line in once.lines)
+    assert [row[5] for row in rows] == ["0", str(len(once.lines) - impossible)]
+    assert rows[1][2:5] == ["0", "0", str(impossible)]
+
+
 def test_the_overview_counts_all_verdicts():
     sections = [made_section(name) for name in NAMES]
     overview = tables(page(*sections))["Overview"][2:]
@@ -124,9 +142,16 @@ def test_the_page_says_how_it_was_made_and_judged():
     for said in ("robust-kmeans reproduce --seed 7", "robust-kmeans 1.2.3", "seed 7", "two cores"):
         assert said in text
     assert RULE.strip() in text
+    assert CHOICES.strip() in text
     assert "- kdd is left out." in text
     assert "1 repetition." in text
     assert "4.5 times that of each feature" in text
+
+
+def test_all_machines_are_named():
+    assert "on\n\n- one; 2 processes\n- another; 4 processes\n" in page(
+        machines=("one; 2 processes", "another; 4 processes")
+    )
 
 
 def test_noise_is_spoken_of_only_where_there_is_some():
@@ -160,7 +185,10 @@ def test_targets_say_whether_they_are_reached():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_times_are_ours_and_the_papers_are_quoted(name):
-    found = {(row[0], row[1]): row[2:] for row in tables(page(made_section(name)))["Seeding times"]}
+    _, _, *rows = tables(page(made_section(name)))["Seeding times"]
+    found = {(row[0], row[1]): row[2:] for row in rows}
+    # Seeds have one time, whether Lloyd follows or not.
+    assert len(rows) == len(found) == 6 * len(experiments()[name].settings)
     varies = experiments()[name].varies
     for line in (line for line in published() if line.table == name):
         assert found[str(getattr(line, varies)), line.method] == ["12.3", "2", line.seconds]
@@ -173,6 +201,14 @@ def test_of_a_stand_in_only_times_are_shown():
     text = page(section)
     assert "**A stand-in" in text
     assert list(tables(text)) == ["Seeding times"]
+    assert "![" not in text
+
+
+def test_how_times_were_taken_is_said_once_and_linked_from_every_table():
+    text = page(made_section("kdd", data=STAND_IN), made_section("synthetic"))
+    assert text.count(f"## How times were taken\n\n{TIMES}") == 1
+    assert text.count("(#how-times-were-taken)") == 2
+    assert "times were taken" not in page(studies=[StudySection(study(), "s.png", "s.csv")])
 
 
 def test_pictures_are_linked_where_there_are_some():
@@ -182,10 +218,18 @@ def test_pictures_are_linked_where_there_are_some():
 
 
 def test_a_study_has_its_text_its_picture_and_its_digest():
-    text = page(studies=[StudySection(study(), "s.png")])
+    text = page(studies=[StudySection(study(), "s.png", "s.csv")])
     assert "Its *text*.\n\n![A study](s.png)" in text
     assert tables(text)["A study"] == [
         ["instance", "share | of runs"], ["---", "---"], ["A", "0.123"], ["B|C", "12345"],
+    ]  # fmt: skip
+    assert "[s.csv](s.csv)" in text
+
+
+def test_the_rows_of_a_study_are_written_with_all_digits(tmp_path):
+    write_study_csv(study(), tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text(encoding="utf-8").splitlines() == [
+        "η,t,x", '"A, B",1,0.30000000000000004', "ρ,20,",
     ]  # fmt: skip
 
 

@@ -2,29 +2,71 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import robust_kmeans
+from robust_kmeans import __version__
+from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.paper import runner
-from robust_kmeans.paper.data import Choices, Generated
-from robust_kmeans.paper.experiments import experiments
-from robust_kmeans.paper.runner import run_tasks, tasks_of
+from robust_kmeans.paper.data import Choices, Generated, Stored, derived_seed
+from robust_kmeans.paper.experiments import Setting, experiments
+from robust_kmeans.paper.machine import code_fingerprint
+from robust_kmeans.paper.methods import SEEDINGS, Problem, judge, run_method, seeds_of
+from robust_kmeans.paper.runner import WorkerDiedError, run_tasks, tasks_of
 from robust_kmeans.paper.summaries import summarise
 from robust_kmeans.paper.trials import HEADER, Circumstances, Trial, TrialFile
 
 SYNTHETIC = experiments()["synthetic"]
-AT = Circumstances("synthetic", "generated", 1025, 2, 20, 25, 25, None, 0, "1.0")
+COMPARED = [name for name, method in SEEDINGS.items() if method.plainly is not None]
+AT = Circumstances(
+    "synthetic", "generated", 1025, 2, 20, 25, 25, 0.5, None, 0, version="1.0", code="c0de"
+)
 
 
 def tasks(repetitions=1, seed=0):
     return tasks_of(SYNTHETIC, Generated(seed), Choices(seed=seed), repetitions)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """An experiment on rows of a file: other budgets than true outliers, and noise."""
+    folder = tmp_path_factory.mktemp("rows")
+    X, labels, _ = make_contaminated_blobs(
+        300, n_clusters=6, n_outliers=20, n_features=3, random_state=0
+    )
+    np.save(folder / "rows.npy", X)
+    np.save(folder / "outliers.npy", labels < 0)
+    experiment = replace(
+        experiments()["shuttle"], beta=0.3, n_noisy=20, settings=(Setting(6, 9), Setting(3))
+    )
+    source = Stored("made up", folder / "rows.npy", folder / "outliers.npy")
+    return experiment, source, Choices(seed=4, noise_scale=2.5)
+
+
+@pytest.fixture(scope="module")
+def on_stored_rows(stored, tmp_path_factory):
+    file = TrialFile(tmp_path_factory.mktemp("run") / "trials.csv")
+    run_tasks(tasks_of(*stored, 4), file, 1, lambda _: None, machine="abacus")
+    return file.trials
+
+
+@pytest.fixture(autouse=True)
+def no_process_stays():
+    before = set(multiprocessing.active_children())
+    yield
+    assert set(multiprocessing.active_children()) <= before
 
 
 def untimed(trials):
@@ -57,7 +99,95 @@ def test_results_do_not_depend_on_the_number_of_processes(one_job, tmp_path):
     file = TrialFile(tmp_path / "trials.csv")
     run_tasks(tasks(2), file, 3, lambda _: None)
     assert untimed(file.trials) == untimed(one_job.trials)
-    assert not multiprocessing.active_children()
+
+
+def test_trials_say_under_which_circumstances_they_were_made(on_stored_rows):
+    found = {trial.circumstances for trial in on_stored_rows}
+    common = dict(
+        table="shuttle", data="made up", n=320, d=3, true_outliers=20, beta=0.3, noise_scale=2.5,
+        seed=4, version=__version__, code=code_fingerprint(),
+    )  # fmt: skip
+    # Where a setting names no z, it is the number of true outliers.
+    assert found == {Circumstances(k=6, z=9, **common), Circumstances(k=3, z=20, **common)}
+    assert {trial.machine for trial in on_stored_rows} == {"abacus"}
+
+
+def test_a_trial_is_what_its_method_gives_on_its_rows_from_its_own_seed(stored, on_stored_rows):
+    _, source, choices = stored
+    X, outliers = source.instance(Setting(6, 9), 0)
+    for trial in on_stored_rows:
+        problem = Problem(X, outliers, trial.circumstances.k, trial.circumstances.z, 0.3)
+        seed = derived_seed(choices.seed, trial.repetition, "method")
+        outcomes = run_method(trial.method, problem, seed, with_plain=False)
+        (same,) = [outcome for outcome in outcomes if outcome.protocol == trial.protocol]
+        assert trial.cost == same.cost
+        assert (trial.precision, trial.recall) == (same.precision, same.recall)
+        if trial.protocol == "seeds":
+            assert trial.cost == judge(problem, seeds_of(trial.method, problem, seed))[0]
+
+
+def test_repetitions_differ(on_stored_rows):
+    seeds = [t for t in on_stored_rows if t.protocol == "seeds" and t.circumstances.k == 6]
+    for method in SEEDINGS:
+        costs = [trial.cost for trial in seeds if trial.method == method]
+        assert len(set(costs)) == len(costs) == 4
+
+
+def test_lloyd_moves_the_seeds_and_precision_is_not_recall(on_stored_rows):
+    by_run = {}
+    for trial in on_stored_rows:
+        by_run.setdefault(run_of(trial), {})[trial.protocol] = trial
+    pairs = [run for run in by_run.values() if "lloyd" in run]
+    assert all(pair["lloyd"].cost < pair["seeds"].cost for pair in pairs)
+    # Nine rows are flagged, of twenty: the same hits give a recall of 9/20 of the precision.
+    for trial in on_stored_rows:
+        if trial.circumstances.z == 9:
+            assert trial.recall == pytest.approx(trial.precision * 9 / 20)
+    assert all(trial.precision > 0 for trial in on_stored_rows if trial.protocol == "fit")
+
+
+def test_the_first_repetitions_are_timed_in_plain_numpy_too(on_stored_rows):
+    for trial in on_stored_rows:
+        compared = trial.repetition < runner.PLAIN_REPETITIONS and trial.method in COMPARED
+        assert (trial.plain_seconds is not None) == compared
+
+
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [("beta", 0.4), ("noise_scale", 5.0), ("seed", 5), ("version", "x"), ("code", "x"), ("z", 8),
+     ("data", "x"), ("n", 1), ("table", "x")],
+)  # fmt: skip
+def test_a_change_of_circumstances_is_another_run(on_stored_rows, tmp_path, changed, value):
+    file = TrialFile(tmp_path / "trials.csv")
+    pair = [t for t in on_stored_rows if t.method == "random" and t.repetition == 0][:2]
+    file.add(pair)
+    at = pair[0].circumstances
+    assert file.of(at, "random", 0) == pair
+    assert not file.of(replace(at, **{changed: value}), "random", 0)
+
+
+def test_the_fingerprint_is_of_the_code_that_figures_come_from(tmp_path, monkeypatch):
+    package = tmp_path / "robust_kmeans"
+    shutil.copytree(Path(robust_kmeans.__file__).parent, package)
+    monkeypatch.setattr(robust_kmeans, "__file__", str(package / "__init__.py"))
+
+    def fingerprint(changed=None):
+        if changed:
+            with open(package / changed, "a") as file:
+                file.write("# changed\n")
+        code_fingerprint.cache_clear()
+        return code_fingerprint()
+
+    try:
+        before = fingerprint()
+        for other in ("cli/app.py", "plotting.py", "paper/page.py", "paper/studies/noise.py"):
+            assert fingerprint(other) == before
+        for code in ("lloyd.py", "kernels/swaps.py", "paper/methods.py", "datasets/synthetic.py"):
+            after = fingerprint(code)
+            assert after != before
+            before = after
+    finally:
+        code_fingerprint.cache_clear()
 
 
 def test_another_seed_gives_other_data(one_job, tmp_path):
@@ -102,28 +232,35 @@ def test_a_worker_s_error_is_raised_and_the_others_are_stopped(tmp_path):
     bad = replace(tasks()[0], method="unheard of")
     with pytest.raises(KeyError, match="unheard of"):
         run_tasks([tasks()[1], bad], TrialFile(tmp_path / "trials.csv"), 2, lambda _: None)
-    assert not multiprocessing.active_children()
 
 
-def test_a_dead_worker_is_an_error_and_not_a_wait_without_end(tmp_path, monkeypatch):
-    original = runner._received
+@pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
+@pytest.mark.parametrize("when", ["at its start", "between two tasks"])
+def test_a_dead_worker_is_an_error_and_not_a_wait_without_end(tmp_path, monkeypatch, when):
+    original = runner._workers
 
-    def killed(worker):
+    def kill(worker):
         os.kill(worker.process.pid, signal.SIGKILL)
         worker.process.join()
-        while worker.connection.poll():  # what it had sent before
-            try:
-                worker.connection.recv()
-            except EOFError:
-                break
-        return original(worker)
 
-    monkeypatch.setattr(runner, "_received", killed)
-    with pytest.raises(RuntimeError, match=r"exit code -9.*fewer --jobs"):
-        run_tasks(tasks(), TrialFile(tmp_path / "trials.csv"), 2, lambda _: None)
+    @contextmanager
+    def killed(jobs):
+        with original(jobs) as workers:
+            if when == "at its start":
+                kill(workers[0])
+            living.extend(workers)
+            yield workers
+
+    living = []
+    monkeypatch.setattr(runner, "_workers", killed)
+    with pytest.raises(WorkerDiedError, match=r"exit code -9.*fewer --jobs"):
+        run_tasks(
+            tasks(), TrialFile(tmp_path / "trials.csv"), 2, lambda _: [kill(w) for w in living]
+        )
 
 
 SCRIPT = """
+import signal
 import sys
 from pathlib import Path
 from robust_kmeans.paper.data import Choices, Generated
@@ -131,6 +268,8 @@ from robust_kmeans.paper.experiments import experiments
 from robust_kmeans.paper.runner import run_tasks, tasks_of
 from robust_kmeans.paper.trials import TrialFile
 if __name__ == "__main__":
+    # A shell that starts something in the background has it ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tasks = tasks_of(experiments()["synthetic"], Generated(0), Choices(), 1000)
     print("ready", flush=True)
     run_tasks(tasks, TrialFile(Path(sys.argv[1])), 2, lambda task: print("done", flush=True))
@@ -158,8 +297,8 @@ def test_an_interrupt_stops_all_processes_and_leaves_whole_lines(tmp_path):
     ) as process:
         assert "done\n" in process.stdout
         os.killpg(process.pid, signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(timeout=10) != 0
+        process.communicate(timeout=20)
+        assert process.returncode != 0
     # Python's own resource tracker ends a moment later.
     deadline = time.monotonic() + 10
     while is_alive(process.pid):
@@ -170,25 +309,71 @@ def test_an_interrupt_stops_all_processes_and_leaves_whole_lines(tmp_path):
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(st.characters(exclude_characters="\r\n\0", codec="utf-8"))
 trials = st.builds(
     Trial,
     st.builds(
         Circumstances,
-        *(st.text(st.characters(exclude_characters="\r\n\0", codec="utf-8")) for _ in range(2)),
+        *(texts for _ in range(2)),
         *(st.integers(0, 10**9) for _ in range(5)),
+        numbers,
         st.none() | numbers,
         st.integers(0, 2**32),
-        st.just("1.0"),
+        texts,
+        texts,
     ),
     st.sampled_from(SYNTHETIC.methods),
     st.integers(0, 100),
-    st.sampled_from(["seeds", "lloyd", "fit"]),
+    st.just("fit"),
     *(numbers for _ in range(4)),
     st.none() | numbers,
+    texts,
 )
 
 
-@given(st.lists(trials, min_size=1, max_size=5))
+def run_of(trial):
+    return trial.circumstances, trial.method, trial.repetition
+
+
+@given(st.lists(trials, min_size=1, max_size=5, unique_by=run_of), st.data())
+def test_runs_that_are_forgotten_are_gone_and_the_others_stay(tmp_path, written, data):
+    path = tmp_path / "trials.csv"
+    path.unlink(missing_ok=True)
+    file = TrialFile(path)
+    for trial in written:
+        file.add([trial])
+    unwanted = data.draw(st.lists(st.sampled_from(written)))
+    file.forget([*map(run_of, unwanted), (AT, "never run", 0)])
+    left = [trial for trial in written if trial not in unwanted]
+    assert file.trials == TrialFile(path).trials == left
+
+
+def test_a_run_that_was_noted_twice_counts_once(tmp_path):
+    path = tmp_path / "trials.csv"
+    pair = [Trial(AT, "random", 0, protocol, 1.5, 0.1, 0.2, 0.3) for protocol in ("seeds", "lloyd")]
+    first, second = TrialFile(path), TrialFile(path)
+    first.add(pair)
+    second.add([replace(trial, cost=9.0) for trial in pair])
+    assert TrialFile(path).trials == pair
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "trials.csv"
+    file = TrialFile(path)
+    file.add([Trial(AT, "RobustKMeans", 0, "fit", 1.5, 0.1, 0.2, 0.3)])
+    before = path.read_bytes()
+
+    def full_disk(_descriptor):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        file.add([Trial(AT, "RobustKMeans", 1, "fit", 1.5, 0.1, 0.2, 0.3)])
+    assert path.read_bytes() == before
+    assert len(file.trials) == 1
+
+
+@given(st.lists(trials, min_size=1, max_size=5, unique_by=run_of))
 def test_trials_come_back_from_their_file_as_they_were(tmp_path, written):
     path = tmp_path / "trials.csv"
     path.unlink(missing_ok=True)
@@ -198,24 +383,34 @@ def test_trials_come_back_from_their_file_as_they_were(tmp_path, written):
 
 
 @given(st.data())
-def test_a_line_that_was_cut_off_is_dropped(tmp_path, data):
+def test_a_run_that_was_cut_off_is_dropped(tmp_path, data):
     path = tmp_path / "trials.csv"
     path.unlink(missing_ok=True)
-    some = [Trial(AT, "random", r, "seeds", 1.5, 0.1, 0.2, 0.3) for r in range(3)]
-    TrialFile(path).add(some)
+    runs = [
+        [Trial(AT, "random", r, protocol, 1.5, 0.1, 0.2, 0.3) for protocol in ("seeds", "lloyd")]
+        for r in range(3)
+    ]
+    for run in runs:
+        TrialFile(path).add(run)
     text = path.read_text()
-    first_lines = len(",".join(HEADER)) + 1
-    end = data.draw(st.integers(first_lines, len(text)))
+    end = data.draw(st.integers(len(",".join(HEADER)) + 1, len(text)))
     path.write_text(text[:end])
-    n_whole = text[:end].count("\n") - 1
-    assert TrialFile(path).trials == some[:n_whole]
-    TrialFile(path).add(some[n_whole:])
-    assert TrialFile(path).trials == some
+    # A run of which a line is missing is no run.
+    n_whole = (text[:end].count("\n") - 1) // 2
+    assert TrialFile(path).trials == [trial for run in runs[:n_whole] for trial in run]
+    for run in runs[n_whole:]:
+        TrialFile(path).add(run)
+    assert TrialFile(path).trials == [trial for run in runs for trial in run]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a,b\n1,2\n", ",".join(HEADER) + "\n1,2\n", ",".join(HEADER) + "\n" + "x," * 18 + "x\n"],
+    [
+        "no line at all",
+        "a,b\n1,2\n",
+        ",".join(HEADER) + "\n1,2\n",
+        ",".join(HEADER) + "\n" + "x," * (len(HEADER) - 1) + "x\n",
+    ],
 )
 def test_another_file_is_refused_and_left_alone(tmp_path, text):
     path = tmp_path / "trials.csv"
@@ -239,3 +434,11 @@ def test_summaries_are_best_average_median_and_deviation():
     assert summary.seconds == pytest.approx(0.2)
     assert summary.speedup == pytest.approx((0.2 / 0.1 + 0.3 / 0.3) / 2)
     assert summary.repetitions == 3
+
+
+def test_an_empty_file_is_as_good_as_none(tmp_path):
+    path = tmp_path / "trials.csv"
+    path.touch()
+    trial = Trial(AT, "RobustKMeans", 0, "fit", 1.5, 0.1, 0.2, 0.3)
+    TrialFile(path).add([trial])
+    assert TrialFile(path).trials == [trial]

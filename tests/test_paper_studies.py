@@ -205,6 +205,17 @@ def test_runs_of_a_shorter_study_are_the_first_of_a_longer_one():
             assert np.array_equal(draws.covered, many.draws[name].covered[:1])
 
 
+def test_each_repetition_draws_and_fits_from_its_own_seed():
+    for one in coverage.measure(5, 2, lambda _: None):
+        for repetition, fitted in enumerate(one.fits):
+            seed = derived_seed(5, repetition, "method")
+            expected = coverage.draw_all(one.instance, one.setting.n_draws, seed)
+            for name, (covered, no_cost) in one.draws.items():
+                assert np.array_equal(covered[repetition], expected[name].covered)
+                assert np.array_equal(no_cost[repetition], expected[name].no_cost)
+            assert fitted == coverage.fit_leaves_no_cost(one.instance, seed)
+
+
 def test_a_smaller_eta_covers_more_of_instance_a_and_the_default_leaves_no_cost():
     instance = instance_a()
     runs = [coverage.draw_all(instance, instance.n_clusters, seed) for seed in range(12)]
@@ -261,7 +272,53 @@ def test_costs_never_rise_with_the_rows_left_out_and_start_at_the_trimmed_cost()
         assert measured == pytest.approx(expected)
 
 
+def test_a_set_of_just_z_rows_counts_as_at_most_z(monkeypatch):
+    sizes = (0.5, 1.0, 1.0, 1.01)
+    name = "Algorithm 1, η = 1"
+    one = trade_off.Figures(
+        100,
+        {name: np.ones((len(sizes), len(trade_off.EPSILONS)))},
+        {name: [trade_off.LemmaSet(left_out=size, bound=2.0, rest=1.0) for size in sizes]},
+    )
+    monkeypatch.setattr(trade_off, "measure", lambda *_: [one])
+    result = trade_off.run(CHOICES, len(sizes), lambda _: None)
+    (share,) = [row[4] for row in result.rows if row[2] == "share of runs with at most z"]
+    assert share == 0.75
+    assert dict(zip(result.digest.header, result.digest.rows[0], strict=True))["at most z"] == "75%"
+
+
 # ------------------------------------------------------------------------------ bi-criteria
+
+
+@pytest.fixture(scope="module")
+def planted_costs():
+    """Of one repetition, by η, data and centres."""
+    return {
+        (eta, *key): costs
+        for eta, one in bicriteria.measure(2, 1, 1, lambda _: None).items()
+        for key, (costs,) in one.costs.items()
+    }
+
+
+def test_repetitions_are_seeded_and_measured_as_stated(planted_costs):
+    X, reference = planted(1000, 2, 0)
+    random = np.random.RandomState(derived_seed(2, 0, "method"))
+    with InMemory(X, None, 1) as data:
+        expected = bicriteria.costs_by_oversampling(data, 0.1, random)
+    for centers, costs in expected.items():
+        assert planted_costs[0.1, 1000, centers] == pytest.approx(np.array(costs) / reference)
+
+
+def test_what_chooses_among_the_seeds_never_costs_less_than_all_of_them(planted_costs):
+    for eta in bicriteria.ETAS:
+        for box in (100, 1000):
+            kept = planted_costs[eta, box, bicriteria.KEPT]
+            assert (planted_costs[eta, box, bicriteria.PLAIN] >= kept * (1 - 1e-12)).all()
+
+
+def test_the_trimmed_reduction_is_no_such_choice(planted_costs):
+    kept = planted_costs[0.1, 1000, bicriteria.KEPT]
+    assert (planted_costs[0.1, 1000, bicriteria.TRIMMED] < kept).any()
 
 
 def test_more_seeds_never_cost_more_and_none_more_need_no_reduction():
@@ -291,6 +348,20 @@ def test_instance_a_without_cost_stays_so_with_more_seeds():
         for c, free in zip(bicriteria.OVERSAMPLING, no_cost[run], strict=True):
             seeds = candidates(X, k, z, 1.0, c, seed)
             assert free == (trimmed_inertia(X, X[seeds], n_outliers=z) == 0)
+
+
+def test_a_run_that_ends_with_just_t_seeds_left_no_cost_with_t(monkeypatch):
+    lengths = iter([20, 21, 25, 80, 81])
+    asked = []
+
+    def draws(_data, n_draws, *_, **__):
+        asked.append(n_draws)
+        return [None] * next(lengths)
+
+    monkeypatch.setattr(bicriteria, "draw_robustly", draws)
+    # t is 20, 25, 30, 40, 60 and 80.
+    assert bicriteria.no_cost_on_a(1.0, 0, 5).sum(axis=1).tolist() == [6, 5, 5, 1, 0]
+    assert asked == [81] * 5
 
 
 # ------------------------------------------------------------------------------------ noise

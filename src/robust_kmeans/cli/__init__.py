@@ -8,13 +8,16 @@ from __future__ import annotations
 import signal
 import sys
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED, HUNG_UP = 130, 143, 129
 
 
 def main() -> None:
     """Run the command; the entry point of the installed script."""
     # A polite request to end must not leave half-written files either.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        # The terminal was closed.
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(HUNG_UP))
     try:
         try:
             from robust_kmeans.cli.app import app

@@ -312,7 +312,8 @@ def reproduce_command(
     A run that was interrupted goes on where it stopped.
     """
     from robust_kmeans.cli.fitting import Voice
-    from robust_kmeans.cli.reproducing import Order, reproduce
+    from robust_kmeans.cli.paper_order import Order
+    from robust_kmeans.cli.reproducing import reproduce
     from robust_kmeans.paper.data import Choices
 
     order = Order(

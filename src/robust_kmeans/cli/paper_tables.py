@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,13 +11,18 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from robust_kmeans.paper.comparison import Line, in_unit
+from robust_kmeans.paper.comparison import Line, Verdict, in_unit, unit, varying
 from robust_kmeans.paper.page import Results, TableSection
 from robust_kmeans.paper.studies import StudyResult
-from robust_kmeans.paper.summaries import Summary
+from robust_kmeans.paper.summaries import Summary, repetitions_of
 from robust_kmeans.paper.trials import Protocol
 
-STYLES = {"agrees": "green", "differs": "yellow", "impossible": "magenta"}
+STYLES: dict[Verdict, str] = {
+    "agrees": "green",
+    "differs": "yellow",
+    "impossible": "magenta",
+    "unjudged": "dim",
+}
 
 Run = dict[Protocol, Summary]
 """A method's summaries by protocol."""
@@ -66,8 +72,11 @@ def _table(section: TableSection) -> RichTable:
         if before not in (None, block):
             table.add_section()
         before = block
-        changing = f"{block.k if experiment.varies == 'k' else block.z:,}"
-        table.add_row(changing, method, *_cells(section, run, lines.get((block, method))))
+        table.add_row(
+            f"{varying(block, experiment):,}",
+            method,
+            *_cells(section, run, lines.get((block, method))),
+        )
     return table
 
 
@@ -75,11 +84,9 @@ def _title(section: TableSection) -> str:
     at = section.summaries[0].circumstances
     noise = "" if at.noise_scale is None else f", noise of {at.noise_scale:g} standard deviations"
     what = "stand-in for the data, for times only" if section.stand_in else at.data
-    repetitions = max(summary.repetitions for summary in section.summaries)
-    unit = f"{section.experiment.cost_unit:.0e}".replace("e+0", "e")
     return (
-        f"{section.experiment.title} ({what}{noise}; costs ÷ {unit}; averages of {repetitions} "
-        f"repetition{'' if repetitions == 1 else 's'})"
+        f"{section.experiment.title} ({what}{noise}; costs ÷ {unit(section.experiment)}; averages "
+        f"of {repetitions_of(section.summaries)})"
     )
 
 
@@ -94,13 +101,14 @@ def _runs(section: TableSection) -> dict[tuple[Any, str], Run]:
 def _cells(section: TableSection, run: Run, line: Line | None) -> Iterator[str]:
     """Paper, seeds and after Lloyd, for cost and precision; times; the verdict."""
     # Our default is a whole fit: its figures stand where seedings have theirs after Lloyd.
-    ours = (run.get("seeds"), run.get("lloyd") or run.get("fit"))
-    yield line.printed.cost_avg if line else ""
-    for summary in ours:
-        yield "" if summary is None else _cost(section, summary)
-    yield line.printed.precision_avg if line else ""
-    for summary in ours:
-        yield "" if summary is None else f"{summary.precision.average:.2f}"
+    seeds, moved = run.get("seeds"), run.get("lloyd") or run.get("fit")
+    if section.stand_in:
+        yield from [""] * 6
+    else:
+        yield line.printed.cost_avg if line else ""
+        yield from (_cost(section, summary) for summary in (seeds, moved))
+        yield line.printed.precision_avg if line else ""
+        yield from (_precision(summary) for summary in (seeds, moved))
     summary = next(iter(run.values()))
     yield _milliseconds(summary.seconds) + ("*" if "fit" in run else "")
     yield "" if summary.speedup is None else f"{summary.speedup:.1f}"
@@ -111,7 +119,13 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.{0 if seconds >= 0.1 else 1}f}"
 
 
-def _cost(section: TableSection, summary: Summary) -> str:
+def _precision(summary: Summary | None) -> str:
+    return "" if summary is None else f"{summary.precision.average:.2f}"
+
+
+def _cost(section: TableSection, summary: Summary | None) -> str:
+    if summary is None:
+        return ""
     return f"{in_unit(summary.cost.average, summary, section.experiment):.2f}"
 
 
@@ -124,9 +138,8 @@ def _conclusions(sections: Sequence[TableSection]) -> Iterator[str]:
     )
     lines = [line for section in sections for line in section.lines]
     if lines:
-        counts = ", ".join(
-            f"{sum(line.verdict == verdict for line in lines)} {verdict}" for verdict in STYLES
-        )
+        found = Counter(line.verdict for line in lines)
+        counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in STYLES if found[verdict])
         yield f"Of {len(lines)} lines of the paper: {counts}."
     targets = [target for section in sections for target in section.targets]
     if targets:

@@ -26,7 +26,13 @@ PATIENCE = 2.0
 # Where there is no terminal, a log should not fill up.
 PLAIN_INTERVAL = 10.0
 DEBUG = "ROBUST_KMEANS_DEBUG"
-OPTIONS = {"n_clusters": "-k", "n_outliers": "-z", "n_threads": "--threads"}
+OPTIONS = {
+    "n_clusters": "-k",
+    "n_outliers": "-z",
+    "n_threads": "--threads",
+    "download_if_missing=True": "--download",
+    "data_home": "--data-home",
+}
 
 Arguments = ParamSpec("Arguments")
 Tell = Callable[[str], None]
@@ -91,9 +97,9 @@ def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None
 def _print_error(error: Exception) -> None:
     if isinstance(error, ModuleNotFoundError) and error.name == "pyarrow":
         text = "Error: Files are read with pyarrow: pip install 'robust-kmeans[cli]'."
-    elif isinstance(error, UserError | OSError | ImportError):
+    elif isinstance(error, UserError | ImportError):
         text = f"Error: {error}"
-    elif isinstance(error, ValueError | TypeError):
+    elif isinstance(error, OSError | ValueError | TypeError):
         text = f"Error: {_with_options(str(error))}"
     elif isinstance(error, MemoryError):
         text = "Error: not enough memory; use fewer columns or rows, or float32 input."

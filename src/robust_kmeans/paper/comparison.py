@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from math import sqrt
 from typing import Literal, NamedTuple
 
+from scipy import stats
+
+from robust_kmeans.paper.data import STAND_IN
 from robust_kmeans.paper.experiments import Experiment, Setting
 from robust_kmeans.paper.impossible import RULE as IMPOSSIBLE
 from robust_kmeans.paper.impossible import impossible, remarks
@@ -20,18 +23,29 @@ from robust_kmeans.paper.published import (
 from robust_kmeans.paper.summaries import Spread, Summary
 from robust_kmeans.paper.trials import Circumstances, Protocol
 
-Verdict = Literal["agrees", "differs", "impossible"]
+Verdict = Literal["agrees", "differs", "impossible", "unjudged"]
 
 RULE = f"""\
 {IMPOSSIBLE}
-Any other line agrees if the averages of cost, precision and recall all agree, either for the
-seeds as they are or after trimmed Lloyd; else it differs. An average agrees if it is one of the
-values that the printed figure stands for, or at most two standard errors away from them. The
-standard error is that of a difference between the paper's average of ten and ours of r
-repetitions: s · √(1/10 + 1/r), where s is the standard deviation of our repetitions.
+A single repetition has no spread: any other line is then unjudged. From two repetitions on, it
+agrees if the averages of cost, precision and recall all agree, either for the seeds as they are or
+after trimmed Lloyd; else it differs. An average agrees if it is one of the values that the printed
+figure stands for, or at most t · s · √(1/10 + 1/r) away from them: s is the standard deviation of
+our r repetitions, the root makes it the standard error of a difference between the paper's average
+of ten and ours, and t is the 97.5 % quantile of Student's distribution with r − 1 degrees of
+freedom.
 
 Costs are divided by the paper's unit. On a sample of the paper's rows they are also multiplied by
 how many more rows the paper keeps (n − z): compared is the cost per kept row.
+
+What this assumes:
+
+- The paper's ten runs vary as ours do. On Synthetic, each of ours has a fresh instance; if the
+  paper used one instance for all ten, its averages may lie farther from ours than this allows.
+- Our noise is drawn once for all repetitions of a table, so s does not say how much another draw
+  of it would change.
+- Our methods and blocks share the random numbers of a repetition: lines are not independent, and
+  what chance does to one it may do to several.
 """
 
 
@@ -44,10 +58,10 @@ class Line:
     printed : Printed
     seeds, lloyd : Summary
         Ours, for the seeds as they are and after trimmed Lloyd.
-    verdict : {"agrees", "differs", "impossible"}
+    verdict : {"agrees", "differs", "impossible", "unjudged"}
     reasons : tuple of str
         Why, in a few words each: for "agrees" in which protocols; for "differs" which averages,
-        in the protocol that comes nearer.
+        in the protocol that comes nearer; for "unjudged" that there is one repetition only.
     """
 
     printed: Printed
@@ -138,8 +152,28 @@ def targets(experiment: Experiment, summaries: Sequence[Summary]) -> list[Target
 
 def in_unit(cost: float, summary: Summary, experiment: Experiment) -> float:
     """A cost in the paper's unit; on a sample of the paper's rows, as if it had all of them."""
-    ours, paper = summary.circumstances, _block(summary, experiment)[0]
+    ours, paper = summary.circumstances, block_of(summary, experiment)[0]
     return cost / experiment.cost_unit * ((paper.n - paper.z) / (ours.n - ours.z))
+
+
+def unit(experiment: Experiment) -> str:
+    """What the paper divides costs by, such as 1e8."""
+    return f"{experiment.cost_unit:.0e}".replace("e+0", "e")
+
+
+def varying(at: Circumstances | Printed | Setting, experiment: Experiment) -> int:
+    """The k or z by which the blocks of a table are told apart."""
+    value: int = getattr(at, experiment.varies)
+    return value
+
+
+def block_of(summary: Summary, experiment: Experiment) -> list[Printed]:
+    """The paper's lines for the same block."""
+    return [
+        line
+        for line in _lines_of(experiment)
+        if _same_block(summary.circumstances, line, experiment)
+    ]
 
 
 def _of_protocol(
@@ -148,7 +182,7 @@ def _of_protocol(
     return {
         (summary.circumstances, summary.method): summary
         for summary in summaries
-        if summary.protocol == protocol and not summary.circumstances.data.startswith("stand-in")
+        if summary.protocol == protocol and summary.circumstances.data != STAND_IN
     }
 
 
@@ -156,41 +190,27 @@ def _lines_of(experiment: Experiment) -> list[Printed]:
     return [line for line in published() if line.table == experiment.name]
 
 
-def _block(summary: Summary, experiment: Experiment) -> list[Printed]:
-    return [
-        line
-        for line in _lines_of(experiment)
-        if _same_block(summary.circumstances, line, experiment)
-    ]
-
-
 def _same_block(ours: Circumstances, paper: Printed | Setting, experiment: Experiment) -> bool:
     # Only what varies: on a sample of the paper's rows there are fewer outliers.
-    return bool(getattr(ours, experiment.varies) == getattr(paper, experiment.varies))
+    return varying(ours, experiment) == varying(paper, experiment)
 
 
 def _line(printed: Printed, seeds: Summary, lloyd: Summary, experiment: Experiment) -> Line:
-    verdict, reasons = _judged(
-        printed,
-        {
-            "as seeds": _misses(printed, seeds, experiment),
-            "after Lloyd": _misses(printed, lloyd, experiment),
-        },
-    )
+    verdict, reasons = _judged(printed, seeds, lloyd, experiment)
     return Line(printed, seeds, lloyd, verdict, reasons + remarks(printed))
 
 
-class _Miss(NamedTuple):
-    """An average that does not agree: by which share of the paper's, and in words."""
-
-    measure: str
-    share: float
-    words: str
-
-
-def _judged(printed: Printed, misses: Mapping[str, list[_Miss]]) -> tuple[Verdict, tuple[str, ...]]:
+def _judged(
+    printed: Printed, seeds: Summary, lloyd: Summary, experiment: Experiment
+) -> tuple[Verdict, tuple[str, ...]]:
     if reasons := impossible(printed):
         return "impossible", reasons
+    if min(seeds.repetitions, lloyd.repetitions) < 2:
+        return "unjudged", ("one repetition has no spread",)
+    misses = {
+        "as seeds": _misses(printed, seeds, experiment),
+        "after Lloyd": _misses(printed, lloyd, experiment),
+    }
     if agreeing := tuple(protocol for protocol, found in misses.items() if not found):
         return "agrees", agreeing
     nearer = min(misses, key=lambda protocol: sum(miss.share for miss in misses[protocol]))
@@ -204,9 +224,19 @@ def _judged(printed: Printed, misses: Mapping[str, list[_Miss]]) -> tuple[Verdic
     )
 
 
+class _Miss(NamedTuple):
+    """An average that does not agree: by which share of the paper's, and in words."""
+
+    measure: str
+    share: float
+    words: str
+
+
 def _misses(printed: Printed, summary: Summary, experiment: Experiment) -> list[_Miss]:
     cost = Spread(*(in_unit(value, summary, experiment) for value in astuple(summary.cost)))
-    error = sqrt(1 / REPETITIONS + 1 / summary.repetitions)
+    errors = stats.t.ppf(0.975, summary.repetitions - 1) * sqrt(
+        1 / REPETITIONS + 1 / summary.repetitions
+    )
     found = []
     for measure, figure, spread in (
         ("cost", printed.cost_avg, cost),
@@ -214,7 +244,7 @@ def _misses(printed: Printed, summary: Summary, experiment: Experiment) -> list[
         ("recall", printed.recall_avg, summary.recall),
     ):
         low, high = stands_for(figure)
-        margin = 2 * spread.deviation * error
+        margin = errors * spread.deviation
         if float(low) - margin <= spread.average < float(high) + margin:
             continue
         paper = float(figure)
@@ -234,7 +264,7 @@ def _at_digits_of(figure: str, value: float) -> str:
 
 
 def _target(fit: Summary, experiment: Experiment) -> Target:
-    block = _block(fit, experiment)
+    block = block_of(fit, experiment)
     cheapest = min(block, key=lambda line: float(line.cost_avg))
     most_precise = max(block, key=lambda line: float(line.precision_avg))
     cost = _at_digits_of(cheapest.cost_avg, in_unit(fit.cost.average, fit, experiment))

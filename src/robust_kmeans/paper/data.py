@@ -1,8 +1,8 @@
 """The rows of an experiment, and which of them are outliers.
 
-Generated data are made where they are needed, fresh for every repetition.  Files are read
-once, and the noise is added once; the rows then wait in a file that every process maps into
-its memory, so that none has a copy of its own.
+Generated data are made where they are needed, fresh for every repetition.  Files are read and
+noise is added once for all repetitions of a table; the rows then wait in a file that every process
+maps into its memory, so that none has a copy of its own.
 """
 
 from __future__ import annotations

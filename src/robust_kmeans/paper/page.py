@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
-from robust_kmeans.paper.comparison import RULE, Line, Target, in_unit
+from robust_kmeans.paper.comparison import (
+    RULE,
+    Line,
+    Target,
+    Verdict,
+    block_of,
+    in_unit,
+    unit,
+    varying,
+)
 from robust_kmeans.paper.data import STAND_IN
 from robust_kmeans.paper.experiments import Experiment
-from robust_kmeans.paper.published import decimals, published
+from robust_kmeans.paper.published import decimals
+from robust_kmeans.paper.reading import CHOICES, PROTOCOLS, STAND_IN_NOTE, TIMES
 from robust_kmeans.paper.studies.result import StudyResult
-from robust_kmeans.paper.summaries import Spread, Summary
+from robust_kmeans.paper.summaries import HEADER, Spread, Summary, as_cells, each, repetitions_of
 from robust_kmeans.paper.trials import Circumstances
-from robust_kmeans.safe_files import replacing
 
 NOTHING = "–"
-VERDICTS = ("agrees", "differs", "impossible")
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class TableSection:
         Beside the paper's figures; none for a stand-in, as `compare` has it.
     targets : sequence of Target
     distributions, seeds : str, optional
-        The pictures' file names, relative to the page.
+        The pictures' file names, relative to the page; a stand-in has none.
     """
 
     experiment: Experiment
@@ -54,10 +63,11 @@ class TableSection:
 
 @dataclass(frozen=True)
 class StudySection:
-    """A study, and its picture's file name, relative to the page."""
+    """A study, and the names of its picture and of the file with its rows, as in a link."""
 
     result: StudyResult
     picture: str
+    rows: str
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class Results:
     version : str
         Of robust-kmeans.
     seed : int
-    machine : str
-        What it ran on.
+    machines : sequence of str
+        What it ran on; several if trials of earlier runs were taken over.
     tables : sequence of TableSection
     studies : sequence of StudySection
     notes : sequence of str
@@ -82,7 +92,7 @@ class Results:
     command: str
     version: str
     seed: int
-    machine: str
+    machines: Sequence[str]
     tables: Sequence[TableSection]
     studies: Sequence[StudySection] = ()
     notes: Sequence[str] = ()
@@ -93,6 +103,7 @@ def as_markdown(results: Results) -> str:
     parts = [
         *_opening(results),
         *_overview(results.tables),
+        *(("## How times were taken", TIMES) if results.tables else ()),
         *(part for section in results.tables for part in _table_section(section)),
         *(part for study in results.studies for part in _study_section(study)),
     ]
@@ -101,29 +112,18 @@ def as_markdown(results: Results) -> str:
 
 def write_csv(summaries: Iterable[Summary], path: Path) -> None:
     """Write a line for each summary, with all its figures and circumstances."""
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(_cells(summary) for summary in summaries)
+    _write_rows([HEADER, *map(as_cells, summaries)], path)
 
 
-_SPREADS = ("precision", "recall", "cost")
-HEADER = (
-    *(field.name for field in fields(Circumstances)),
-    *("method", "protocol", "repetitions"),
-    *(f"{measure}_{field.name}" for measure in _SPREADS for field in fields(Spread)),
-    *("seconds", "speedup"),
-)
+def write_study_csv(result: StudyResult, path: Path) -> None:
+    """Write all rows of a study, its column names first."""
+    _write_rows([result.header, *result.rows], path)
 
 
-def _cells(summary: Summary) -> tuple[object, ...]:
+def _write_rows(rows: Iterable[Iterable[object]], path: Path) -> None:
     # csv writes None as nothing, and floats with all their digits.
-    return (
-        *astuple(summary.circumstances),
-        *(summary.method, summary.protocol, summary.repetitions),
-        *(value for measure in _SPREADS for value in astuple(getattr(summary, measure))),
-        *(summary.seconds, summary.speedup),
-    )
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _opening(results: Results) -> Iterator[str]:
@@ -133,7 +133,8 @@ def _opening(results: Results) -> Iterator[str]:
         "beside ours. This page was written by"
     )
     yield f"```\n{results.command}\n```"
-    yield f"with robust-kmeans {results.version} and seed {results.seed}, on {results.machine}."
+    yield f"with robust-kmeans {results.version} and seed {results.seed}, on"
+    yield "\n".join(f"- {machine}" for machine in results.machines)
     if results.notes:
         yield "\n".join(f"- {note}" for note in results.notes)
 
@@ -142,12 +143,14 @@ def _overview(sections: Sequence[TableSection]) -> Iterator[str]:
     compared = [section for section in sections if section.lines]
     if not compared:
         return
+    found = {line.verdict for section in compared for line in section.lines}
+    verdicts = [name for name in get_args(Verdict) if name != "unjudged" or name in found]
     yield "## Overview"
     yield _table(
         (
             "table",
             "lines",
-            *VERDICTS,
+            *verdicts,
             "our default: cost reached",
             "our default: precision reached",
         ),
@@ -155,19 +158,15 @@ def _overview(sections: Sequence[TableSection]) -> Iterator[str]:
             (
                 section.experiment.title,
                 len(section.lines),
-                *(sum(line.verdict == verdict for line in section.lines) for verdict in VERDICTS),
+                *(sum(line.verdict == verdict for line in section.lines) for verdict in verdicts),
                 _share([target.cost_reached for target in section.targets]),
                 _share([target.precision_reached for target in section.targets]),
             )
             for section in compared
         ],
     )
-    yield (
-        "Each method of the paper was run in two protocols: the seeds as they are, as the paper's "
-        "text has it, and the seeds followed by trimmed Lloyd. Our default is a whole fit of "
-        "`RobustKMeans(n_clusters=k, n_outliers=z)`; it reaches a figure if its average is at "
-        "least as good as the best average of the block, at the paper's digits."
-    )
+    yield PROTOCOLS
+    yield CHOICES
     yield "## How lines are judged"
     yield RULE
 
@@ -179,10 +178,7 @@ def _share(reached: list[bool]) -> str:
 def _table_section(section: TableSection) -> Iterator[str]:
     yield f"## {section.experiment.title}"
     if section.stand_in:
-        yield (
-            "**A stand-in: generated rows, as many as the paper's data have. Only the times mean "
-            "anything; no other figure would say anything about the data.**"
-        )
+        yield STAND_IN_NOTE
     yield _facts(section)
     if section.lines:
         yield from _verdicts(section)
@@ -196,12 +192,11 @@ def _facts(section: TableSection) -> str:
     """What it was measured on, and how costs are to be read."""
     blocks = _blocks(section)
     first, experiment = blocks[0], section.experiment
-    repetitions = max(summary.repetitions for summary in section.summaries)
     facts = [
-        f"Data: {first.data}; {_each([at.n for at in blocks])} rows of "
-        f"{first.d} features; z = {_each([at.z for at in blocks])} rows are left out, "
-        f"{_each([at.true_outliers for at in blocks])} are true outliers.",
-        f"β = {experiment.beta:g}; {repetitions} repetition{'' if repetitions == 1 else 's'}.",
+        f"Data: {first.data}; {each([at.n for at in blocks])} rows of "
+        f"{first.d} features; z = {each([at.z for at in blocks])} rows are left out, "
+        f"{each([at.true_outliers for at in blocks])} are true outliers.",
+        f"β = {experiment.beta:g}; {repetitions_of(section.summaries)}.",
     ]
     if first.noise_scale is not None:
         facts.append(
@@ -237,8 +232,7 @@ def _measures(section: TableSection) -> Iterator[str]:
     """Cost, precision and recall: the paper's, and ours in both protocols."""
     blocks = _blocks(section)
     apart = [block for block in blocks if _recall_is_not_precision(section, block)]
-    power = f"{section.experiment.cost_unit:.0e}".replace("e+0", "e")
-    yield f"### Cost, divided by {power}: min / avg / med"
+    yield f"### Cost, divided by {unit(section.experiment)}: min / avg / med"
     yield _measure_table(section, "cost", blocks)
     yield f"### Precision{'' if apart else ', and recall, which is the same'}: max / avg / med"
     yield _measure_table(section, "precision", blocks)
@@ -334,16 +328,12 @@ def _times(section: TableSection) -> Iterator[str]:
             if summary.protocol != "lloyd"
         ],
     )
+    yield "See [how times were taken](#how-times-were-taken)."
 
 
 def _paper_seconds(experiment: Experiment, summary: Summary) -> str:
-    at = summary.circumstances
-    for line in published():
-        if (line.table, line.method, line.k) == (experiment.name, summary.method, at.k) and (
-            experiment.varies == "k" or line.z == at.z
-        ):
-            return line.seconds
-    return NOTHING
+    block = {line.method: line for line in block_of(summary, experiment)}
+    return block[summary.method].seconds if summary.method in block else NOTHING
 
 
 def _pictures(section: TableSection) -> Iterator[str]:
@@ -359,10 +349,8 @@ def _study_section(study: StudySection) -> Iterator[str]:
     yield f"## {result.title}"
     yield result.text
     yield f"![{result.title}]({study.picture})"
-    yield _table(
-        result.digest.header,
-        [map(_shown, row) for row in result.digest.rows],
-    )
+    yield _table(result.digest.header, [map(_shown, row) for row in result.digest.rows])
+    yield f"All figures: [{study.rows}]({study.rows})"
 
 
 def _table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -379,16 +367,11 @@ def _blocks(section: TableSection) -> list[Circumstances]:
 
 
 def _block_name(section: TableSection, summary: Summary) -> int:
-    at = summary.circumstances
-    return at.k if section.experiment.varies == "k" else at.z
+    return varying(summary.circumstances, section.experiment)
 
 
 def _method(summary: Summary) -> str:
     return f"{summary.method}, whole fit" if summary.protocol == "fit" else summary.method
-
-
-def _each(values: Sequence[int]) -> str:
-    return " / ".join(f"{value:,}" for value in dict.fromkeys(values))
 
 
 def _shown(cell: str | float | int) -> str:

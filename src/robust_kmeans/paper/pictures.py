@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.paper.comparison import Line, in_unit
+from robust_kmeans.paper.comparison import Line, in_unit, varying
 from robust_kmeans.paper.experiments import Experiment
 from robust_kmeans.paper.studies.result import StudyResult
-from robust_kmeans.paper.summaries import Summary, summarise
+from robust_kmeans.paper.summaries import Summary, each, repetitions_of, summarise
 from robust_kmeans.paper.trials import Circumstances, Protocol, Trial
 from robust_kmeans.plotting import DARK, HUES, new_figure
 
@@ -68,11 +68,11 @@ def draw_distributions(
         _draw_costs(cost_ax, experiment, here, trials, printed)
         _draw_precisions(precision_ax, here, trials, printed)
         precision_ax.set_xlim(-0.02 * top, 1.02 * top)
-        changing = {"k": block.k, "z": block.z}[experiment.varies]
-        cost_ax.set_title(f"{experiment.varies} = {changing:,}", loc="left", fontweight="bold")
+        name = f"{experiment.varies} = {varying(block, experiment):,}"
+        cost_ax.set_title(name, loc="left", fontweight="bold")
     axes[-1, 0].set_xlabel(f"trimmed cost ÷ {_power(experiment.cost_unit)} (less is better)")
     axes[-1, 1].set_xlabel("precision (more is better)")
-    _add_header(figure, experiment.title, _facts(blocks, max(s.repetitions for s in summaries)))
+    _add_header(figure, experiment.title, _facts(blocks, repetitions_of(summaries)))
     _add_common_legend(figure)
     figure.savefig(path)
 
@@ -236,18 +236,14 @@ def _power(unit: float) -> str:
     return f"$10^{round(math.log10(unit))}$"
 
 
-def _facts(blocks: Sequence[Circumstances], repetitions: int) -> str:
+def _facts(blocks: Sequence[Circumstances], repetitions: str) -> str:
     """What all panels have been measured on, in one line."""
-
-    def each(values: list[int]) -> str:
-        return " / ".join(f"{value:,}" for value in dict.fromkeys(values))
-
     facts = [
         blocks[0].data,
         f"n = {each([block.n for block in blocks])}",
         f"k = {each([block.k for block in blocks])}",
         f"z = {each([block.z for block in blocks])}",
-        f"{repetitions} repetition{'' if repetitions == 1 else 's'}",
+        repetitions,
     ]
     if blocks[0].noise_scale is not None:
         facts.append(f"noise of {blocks[0].noise_scale:g} standard deviations")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
@@ -22,8 +22,9 @@ from threadpoolctl import threadpool_limits
 from robust_kmeans import __version__
 from robust_kmeans.paper.data import Choices, Generated, Source, derived_seed
 from robust_kmeans.paper.experiments import Experiment, Setting
-from robust_kmeans.paper.methods import DEFAULT, Problem, run_method
-from robust_kmeans.paper.trials import Circumstances, Trial, TrialFile
+from robust_kmeans.paper.machine import code_fingerprint
+from robust_kmeans.paper.methods import DEFAULT, SEEDINGS, Problem, run_method
+from robust_kmeans.paper.trials import Circumstances, Run, Trial, TrialFile
 
 # More would make the slowest part of the run longer still; the median of three is steady enough.
 PLAIN_REPETITIONS = 3
@@ -38,9 +39,13 @@ class Task:
     circumstances: Circumstances
     source: Source
     setting: Setting
-    beta: float
     method: str
     repetition: int
+
+    @property
+    def run(self) -> Run:
+        """What it is known by in a file of trials."""
+        return self.circumstances, self.method, self.repetition
 
     @property
     def work(self) -> float:
@@ -60,7 +65,7 @@ def tasks_of(
         for setting in experiment.settings
     ]
     return [
-        Task(circumstances, source, setting, experiment.beta, method, repetition)
+        Task(circumstances, source, setting, method, repetition)
         for repetition in range(repetitions)
         for setting, circumstances in settings
         for method in experiment.methods
@@ -68,28 +73,26 @@ def tasks_of(
 
 
 def run_tasks(
-    tasks: Sequence[Task], file: TrialFile, jobs: int, done: Callable[[Task], object]
+    tasks: Sequence[Task],
+    file: TrialFile,
+    jobs: int,
+    done: Callable[[Task], object],
+    machine: str = "",
 ) -> None:
-    """Run the tasks that the file does not know, and note their trials in it."""
+    """Run the tasks that the file does not know, and note their trials in it.
+
+    Call `warm_up` first: it compiles what is missing, where the processes will find it.
+    """
     missing = missing_tasks(tasks, file)
-    if not missing:
-        return
-    # The first to use a kernel compiles it, and keeps it where the other processes find it.
-    warm_up()
     with closing(_results(missing, min(jobs, len(missing)))) as results:
         for task, trials in results:
-            file.add(trials)
+            file.add([replace(trial, machine=machine) for trial in trials])
             done(task)
 
 
 def missing_tasks(tasks: Sequence[Task], file: TrialFile) -> list[Task]:
     """Those of which the file has no trials."""
-    return [task for task in tasks if not trials_of(task, file)]
-
-
-def trials_of(task: Task, file: TrialFile) -> list[Trial]:
-    """What the file has of a task: a trial for each protocol, or nothing."""
-    return file.of(task.circumstances, task.method, task.repetition)
+    return [task for task in tasks if not file.of(*task.run)]
 
 
 def run_task(task: Task) -> list[Trial]:
@@ -98,7 +101,7 @@ def run_task(task: Task) -> list[Trial]:
     X, outliers = task.source.instance(task.setting, task.repetition)
     outcomes = run_method(
         task.method,
-        Problem(X, outliers, at.k, at.z, task.beta),
+        Problem(X, outliers, at.k, at.z, at.beta),
         derived_seed(at.seed, task.repetition, "method"),
         with_plain=task.repetition < PLAIN_REPETITIONS,
     )
@@ -107,10 +110,11 @@ def run_task(task: Task) -> list[Trial]:
 
 def warm_up() -> None:
     """Compile, or load, what the methods need: no time is about that."""
-    setting = Setting(k=3, z=5)
+    # Large enough for swaps to be tried and made.
+    setting = Setting(k=20, z=25)
     X, outliers = Generated(seed=0).instance(setting, 0)
-    for method in ("random", "k-means++", "tkm++", "rkm++", "algorithm-1", DEFAULT):
-        run_method(method, Problem(X, outliers, 3, 5, 0.5), 0, with_plain=True)
+    for method in (*SEEDINGS, DEFAULT):
+        run_method(method, Problem(X, outliers, 20, 25, 0.5), 0, with_plain=True)
 
 
 def _circumstances(
@@ -126,15 +130,17 @@ def _circumstances(
         k=setting.k,
         z=true_outliers if setting.z is None else setting.z,
         true_outliers=true_outliers,
+        beta=experiment.beta,
         noise_scale=choices.noise_scale if experiment.n_noisy else None,
         seed=choices.seed,
         version=__version__,
+        code=code_fingerprint(),
     )
 
 
 def _results(tasks: list[Task], jobs: int) -> Generator[tuple[Task, list[Trial]]]:
     """Tasks and their trials, in the order in which they are finished."""
-    if jobs == 1:
+    if jobs <= 1:
         with threadpool_limits(1):
             for task in tasks:
                 yield task, run_task(task)
@@ -145,7 +151,8 @@ def _results(tasks: list[Task], jobs: int) -> Generator[tuple[Task, list[Trial]]
         idle = list(workers)
         while True:
             for worker, task in zip(idle, todo, strict=False):
-                worker.connection.send(task)
+                with _while_alive(worker):
+                    worker.connection.send(task)
                 at_work[worker] = task
             if not at_work:
                 return
@@ -162,15 +169,26 @@ class Worker(NamedTuple):
     connection: Connection[Task, Answer]
 
 
-def _received(worker: Worker) -> list[Trial]:
+class WorkerDiedError(RuntimeError):
+    """A process has ended, or was ended, before its work was done."""
+
+
+@contextmanager
+def _while_alive(worker: Worker) -> Iterator[None]:
+    """Whatever goes wrong on the line to a process that has died, say that it has died."""
     try:
-        answer = worker.connection.recv()
-    except EOFError:
+        yield
+    except (EOFError, OSError):
         worker.process.join()
-        raise RuntimeError(
-            f"a process of the run has died (exit code {worker.process.exitcode}; -9 often means "
+        raise WorkerDiedError(
+            f"A process of the run has died (exit code {worker.process.exitcode}; -9 often means "
             f"that memory ran out). Run the command again, with fewer --jobs, to go on from here."
         ) from None
+
+
+def _received(worker: Worker) -> list[Trial]:
+    with _while_alive(worker):
+        answer = worker.connection.recv()
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -204,13 +222,15 @@ def _work(connection: Connection[Answer, Task]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with threadpool_limits(1):
         warm_up()
-        while True:
-            try:
+        # Whoever sends tasks may end, or be ended, at any time.
+        with suppress(EOFError, OSError):
+            while True:
                 task = connection.recv()
-            except EOFError:
-                return
-            try:
-                answer: Answer = run_task(task)
-            except Exception as error:
-                answer = error
-            connection.send(answer)
+                connection.send(_answer(task))
+
+
+def _answer(task: Task) -> Answer:
+    try:
+        return run_task(task)
+    except Exception as error:
+        return error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from statistics import fmean, median, stdev
 
 from robust_kmeans.paper.trials import Circumstances, Protocol, Trial
@@ -67,6 +67,36 @@ def summarise(trials: Sequence[Trial]) -> list[Summary]:
         )
         for (circumstances, method, protocol), group in groups.items()
     ]
+
+
+_SPREADS = ("precision", "recall", "cost")
+HEADER = (
+    *(field.name for field in fields(Circumstances)),
+    *("method", "protocol", "repetitions"),
+    *(f"{measure}_{field.name}" for measure in _SPREADS for field in fields(Spread)),
+    *("seconds", "speedup"),
+)
+
+
+def as_cells(summary: Summary) -> tuple[object, ...]:
+    """All of a summary, under the column names of `HEADER`."""
+    return (
+        *astuple(summary.circumstances),
+        *(summary.method, summary.protocol, summary.repetitions),
+        *(value for measure in _SPREADS for value in astuple(getattr(summary, measure))),
+        *(summary.seconds, summary.speedup),
+    )
+
+
+def repetitions_of(summaries: Sequence[Summary]) -> str:
+    """How many there are at most, in words."""
+    most = max(summary.repetitions for summary in summaries)
+    return f"{most} repetition{'' if most == 1 else 's'}"
+
+
+def each(values: Sequence[int]) -> str:
+    """Numbers in a row, those that come again only once."""
+    return " / ".join(f"{value:,}" for value in dict.fromkeys(values))
 
 
 def _spread(values: list[float], best: Callable[[list[float]], float]) -> Spread:
