@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench evaluation clean
+.PHONY: help setup demo test lint format bench evaluation paper clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ bench: $(READY) ## Compare speed with scikit-learn (a few minutes)
 
 evaluation: $(READY) ## Judge all methods on all workloads, for docs/evaluation.md (an hour)
 	$(BIN)/python benchmarks/evaluation.py --runs evaluation_runs.csv --markdown docs/evaluation.md
+
+paper: $(READY) ## Run the paper's experiments again, for docs/paper (minutes; downloads its data)
+	$(BIN)/robust-kmeans reproduce --output docs/paper --force
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .import_linter_cache
