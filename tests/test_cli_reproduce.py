@@ -113,6 +113,15 @@ def test_a_fresh_run_measures_again_what_it_was_asked_for(finished, tmp_path):
     )
 
 
+def test_a_folder_that_was_there_stays_though_nothing_was_written(tmp_path):
+    (tmp_path / "mine").mkdir()
+    done = run(
+        "--table", "shuttle", "--no-download", "--data-home", ".", "-o", "mine", cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert names(tmp_path) == {"mine"}
+
+
 @pytest.mark.parametrize("fresh", [[], ["--fresh"]])
 def test_nothing_is_lost_when_the_data_cannot_be_had(finished, tmp_path, fresh):
     known = (finished[0] / "trials.csv").read_bytes()

@@ -111,6 +111,7 @@ def _reproduce(order: Order, file: TrialFile, voice: Voice) -> None:
 @contextmanager
 def _folder(path: Path) -> Iterator[None]:
     """The folder, made if need be; without rows that a killed run has left behind."""
+    is_new = not path.exists()
     try:
         path.mkdir(exist_ok=True)
         for left in path.glob(f"{SCRATCH}*"):
@@ -123,9 +124,10 @@ def _folder(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # One in which nothing was written is of no use.
-        with suppress(OSError):
-            path.rmdir()
+        # One in which nothing was written is of no use, unless it was somebody's before.
+        if is_new:
+            with suppress(OSError):
+                path.rmdir()
 
 
 def _counted(jobs: int) -> str:
