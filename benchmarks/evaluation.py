@@ -32,13 +32,12 @@ from methods import DEFAULT, METHODS, SKLEARN, Method, from_planted, judge, run,
 from reference import N_RUNS, Best, Key, has_reference, load_references, long_runs
 from report import Report, as_markdown, as_text
 from results import Result, ResultFile, summarise, write_summaries
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 from verdicts import Timing, all_verdicts
 from workloads import QUICK, WORKLOADS, Instance, Workload
 
 from robust_kmeans import outlier_precision_recall
+from robust_kmeans.cli.terminal import progress
 from robust_kmeans.execution.memory import default_threads
 
 REPORT_SEEDS = range(10, 20)
@@ -250,19 +249,16 @@ def make_reference(workloads: Sequence[Workload], options: argparse.Namespace) -
 
 @contextmanager
 def progress_bar(total: float) -> Iterator[Callable[[float, str], None]]:
-    """A bar on standard error with the time that is left; call it with work and what was done."""
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    # Workloads differ, so the speed of the last half minute alone would mislead.
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=3600) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda work, what: bar.update(task, advance=work, description=what)
+    """The command's progress; call it with the work of a step and what it was."""
+    with progress(total, quiet=False) as tell:
+        done = 0.0
+
+        def advance(work: float, what: str) -> None:
+            nonlocal done
+            done += work
+            tell(done, what)
+
+        yield advance
 
 
 if __name__ == "__main__":

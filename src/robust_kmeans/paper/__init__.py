@@ -6,7 +6,8 @@ experiments   which tables there are: data, k, z, β, methods, repetitions (expe
 published     the figures that the paper prints (published.csv); impossible: which cannot be right
 data          the rows of an experiment, and which of them are outliers
 methods       the paper's five seedings, and our default; plain: the same seedings in plain NumPy
-runner        every method, repetition after repetition, on several processes; machine: which
+runner        every method, repetition after repetition, on several processes
+machine       what it ran on, and with which code
 trials        the results, kept in a file so that an interrupted run goes on where it stopped
 summaries     what the repetitions of a method say together
 comparison    our figures beside the paper's, and a verdict on each line
