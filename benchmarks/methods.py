@@ -178,14 +178,9 @@ METHODS = [
 # ------------------------------------------------------------------------------ readings
 
 # Steps of these modules read rows, but for those that only touch the state.
-READING_MODULES = ("distances", "swaps", "checks")
+READING_MODULES = ("distances", "seeding", "swaps", "checks")
 READING_STEPS = ("means._update",)
-NOT_READING = (
-    "distances._start",
-    "distances._look_at_trial",
-    "distances._keep_trial",
-    "swaps._losses",
-)
+NOT_READING = ("seeding._start", "seeding._take", "swaps._losses")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from robust_kmeans import robust_kmeans_plusplus, trimmed_kmeans
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.local_search import default_steps, search_swaps
-from robust_kmeans.sweeps.distances import ADD_CENTER, START, Centers
+from robust_kmeans.sweeps.seeding import READ_AND_TAKE, START, ReadAndTake, Reading, Taking
 from robust_kmeans.trimming import place
 
 COLUMNS = ("data", "dtype", "n", "d", "k", "tried", "swaps", "reading (ms)", "step (ms)", "ratio")
@@ -82,12 +82,12 @@ def step_and_reading(
     centers = trimmed_kmeans(X, seeds.centers, n_outliers=z, max_iter=5).cluster_centers
     tried: list[int] = []
     with InMemory(X, n_threads=n_threads) as data:
-        states, _ = data.run(START, None)
+        states, _ = data.run(START, None, False)
         start = place(data, centers, z)
         readings = []
         for _ in range(7):
             began = time.perf_counter()
-            data.run(ADD_CENTER, states, Centers(X[:1]))
+            data.run(READ_AND_TAKE, states, ReadAndTake(Reading(X[:1]), Taking(0, 0)))
             readings.append(time.perf_counter() - began)
         began = time.perf_counter()
         found = search_swaps(

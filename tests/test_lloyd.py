@@ -18,7 +18,7 @@ from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Reassigned, assigned
 from robust_kmeans.sweeps.means import UPDATE, UpdateShared
-from robust_kmeans.sweeps.order import histogram
+from robust_kmeans.sweeps.order import look_at
 from robust_kmeans.sweeps.rows import Model, predicted_labels
 from robust_kmeans.sweeps.totals import no_totals
 from robust_kmeans.trimming import place
@@ -213,7 +213,7 @@ def _assign_all(chunk, state, shared):
         chunk.rows, changed, state.labels, after.labels, state.kept, shared.centers,
         changes.sums, changes.mass,
     )  # fmt: skip
-    look = histogram(chunk, after.d2, shared.keys)
+    look = look_at(chunk, after.d2, shared.keys)
     return after._replace(kept=state.kept), Reassigned(look, changes)
 
 

@@ -87,7 +87,7 @@ def trimmed_lloyd(
         limit = tol * cut.cost / (totals.mass.sum() * data.n_features)
         if movement.sum() <= limit and not mended:
             break
-        keys = where_to_look(data.dtype, cut, near=True) if n_outliers else None
+        keys = where_to_look(data.dtype, cut) if n_outliers else None
         step = Moved(moved, _slack(movement, data.dtype), keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)

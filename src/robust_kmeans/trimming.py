@@ -7,20 +7,20 @@ over the bit patterns of D² finds the bin in which the cut falls; the search na
 that bin until it holds few enough rows to look at, or only one value.
 
 Cost: passes over D², none over the rows.  Sweeps that measure distances make the first
-histogram on the way, near the last cut; then one more, which looks at one bin and adds
-up ρ, is usually enough.  Without a last cut it is one or two more.
+histogram on the way, near the last cut; then one more, which looks for the rows of one bin, is
+usually enough.  Without a last cut it is one or two more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.order import KEYS
+from robust_kmeans.kernels.order import KEYS, value_of
 from robust_kmeans.sweeps.base import Sweep
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
@@ -39,6 +39,10 @@ from robust_kmeans.sweeps.order import (
 
 # So many rows are looked at one by one; it bounds the largest summary that travels.
 FEW_ROWS = 1024
+# The next first look shows so many times the weight that is trimmed, and at least this share
+# of all: rows above its lower end cost time, and a cut below it another pass.
+NEARBY = 6.0
+LEAST_NEARBY = 1 / 32
 
 
 @dataclass(frozen=True)
@@ -105,39 +109,62 @@ def find_cut(
         cost = data.summarise(COST_BELOW, states, np.inf)
         return Cut(value=np.inf, row=0, trimmed=0.0, weight=0, cost=cost)
     keys = where_to_look(data.dtype) if keys is None else keys
+    histogram = histogram or _histogram(data, states, keys)
+    nearby = max(NEARBY * n_outliers, LEAST_NEARBY * data.total_weight)
+    least = _lowest_key(histogram, keys, nearby)
     budget = _with_rounding(data, n_outliers)
+    first_look = True
     while True:
-        if histogram is None:
-            histogram = data.summarise(HISTOGRAM, states, keys)
-        keys, above, n_rows = _bin_of_the_cut(histogram, keys, budget, data.dtype)
+        keys, above, cost_below, n_rows = _bin_of_the_cut(histogram, keys, budget, data.dtype)
         if keys == (0, 1):
             # The rest are at distance 0: they cost nothing and are never trimmed.
             return Cut(value=0.0, row=0, trimmed=0.0, weight=above, cost=0.0)
         if n_rows <= FEW_ROWS:
-            return _cut_among_few(data, states, keys, above, n_outliers)
+            cut = _cut_among_few(data, states, keys, above, cost_below, n_outliers)
+            break
         if keys.high - keys.low == 1:
-            value = _value(keys.low, data.dtype)
-            return _cut_among_equals(data, states, value, above, n_outliers)
-        histogram = None
+            value = float(value_of(keys.low, data.dtype))
+            cut = _cut_among_equals(data, states, value, above, cost_below, n_outliers)
+            break
+        if keys.low == 0 and first_look:
+            # Below all that the first look showed, most likely not far below.
+            keys = KeyRange(max(0, keys.high - _octave(data.dtype)), keys.high)
+        first_look = False
+        histogram = _histogram(data, states, keys)
+    return replace(cut, nearby=float(value_of(least, data.dtype)))
 
 
-def where_to_look(dtype: np.dtype[Any], last: Cut | None = None, *, near: bool = False) -> KeyRange:
+def _histogram(data: Execution, states: States, keys: KeyRange) -> Histogram:
+    histogram = data.summarise(HISTOGRAM, states, keys)
+    assert histogram is not None
+    return histogram
+
+
+def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
     """The key range for a first histogram: around the last cut, else everywhere."""
     everywhere = KeyRange(0, _key(np.inf, dtype) + 1)
     if last is None or not 0 < last.value < np.inf:
         return everywhere
-    # Rows above the lower end cost time, and a cut outside of the range costs another pass.
-    # D² shrinks as centres are added, and moves little between Lloyd iterations.
-    octave = 1 << np.finfo(dtype).nmant
-    down = octave // 8 if near else octave // 2
+    # D² shrinks as centres are added, and moves little between Lloyd iterations: the cut may
+    # rise a little, too.  Never wider than an octave below it: bins would be coarse.
+    octave = _octave(dtype)
     key = _key(last.value, dtype)
-    return KeyRange(max(0, key - down), min(key + down // 2, everywhere.high))
+    low = min(max(_key(last.nearby, dtype), key - octave), key - octave // 16)
+    return KeyRange(max(0, low), min(key + octave // 8, everywhere.high))
+
+
+def _lowest_key(histogram: Histogram, keys: KeyRange, weight: float) -> int:
+    """A key at or above which about so much weight lies, as far as the histogram shows it."""
+    bin_, _ = histogram.bin_past(weight)
+    if bin_ == 0:
+        return max(0, keys.low - (keys.high - keys.low) // 4)
+    return keys.low + (bin_ - 1 << keys.shift)
 
 
 def _bin_of_the_cut(
     histogram: Histogram, keys: KeyRange, budget: float, dtype: np.dtype[Any]
-) -> tuple[KeyRange, float, int]:
-    """The bin in which the budget runs out, the weight above it, and its rows."""
+) -> tuple[KeyRange, float, float, int]:
+    """The bin in which the budget runs out, the weight above it, the cost below it, its rows."""
     bin_, above = histogram.bin_past(budget)
     width = 1 << keys.shift
     if bin_ == 0:
@@ -147,13 +174,18 @@ def _bin_of_the_cut(
     else:
         low = keys.low + (bin_ - 1) * width
         found = KeyRange(low, low + width)
-    return found, above, int(histogram.counts[bin_])
+    return found, above, histogram.cost_below(bin_), int(histogram.counts[bin_])
 
 
 def _cut_among_few(
-    data: Execution, states: States, keys: KeyRange, above: float, n_outliers: float
+    data: Execution,
+    states: States,
+    keys: KeyRange,
+    above: float,
+    cost_below: float,
+    n_outliers: float,
 ) -> Cut:
-    least, most = _value(keys.low, data.dtype), _value(keys.high - 1, data.dtype)
+    least, most = (float(value_of(key, data.dtype)) for key in (keys.low, keys.high - 1))
     found = data.summarise(ROWS_WITHIN, states, Asked(least, most, FEW_ROWS))
     order = np.lexsort((found.rows, -found.d2))
     budget = _with_rounding(data, n_outliers)
@@ -171,12 +203,17 @@ def _cut_among_few(
         row=int(found.rows[boundary]),
         trimmed=trimmed,
         weight=n_outliers,
-        cost=found.cost_below + float(kept @ found.d2[below].astype(np.float64)),
+        cost=cost_below + float(kept @ found.d2[below].astype(np.float64)),
     )
 
 
 def _cut_among_equals(
-    data: Execution, states: States, value: float, above: float, n_outliers: float
+    data: Execution,
+    states: States,
+    value: float,
+    above: float,
+    cost_below: float,
+    n_outliers: float,
 ) -> Cut:
     masses = np.array(data.summarise(MASS_AT, states, value))
     budget = _with_rounding(data, n_outliers) - above
@@ -192,7 +229,7 @@ def _cut_among_equals(
         row=tie.row,
         trimmed=max(0.0, n_outliers - above - before - tie.before),
         weight=n_outliers,
-        cost=data.summarise(COST_BELOW, states, value) + kept * value,
+        cost=cost_below + kept * value,
     )
 
 
@@ -204,9 +241,10 @@ def _with_rounding(data: Execution, n_outliers: float) -> float:
     return n_outliers + min(1e-12 * n_outliers, 1e-6 * data.least_weight)
 
 
+def _octave(dtype: np.dtype[Any]) -> int:
+    """How many keys there are from a value up to its double."""
+    return 1 << int(np.finfo(dtype).nmant)
+
+
 def _key(value: float, dtype: np.dtype[Any]) -> int:
     return int(dtype.type(value).view(KEYS[dtype]))
-
-
-def _value(key: int, dtype: np.dtype[Any]) -> float:
-    return float(KEYS[dtype](key).view(dtype))

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
 
-# Values of X per chunk: 4 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
+# Values of X per chunk: 8 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
 # which threads queue; a pass over one chunk's D² must take much longer than that.
-CHUNK_VALUES = 2**20
+CHUNK_VALUES = 2**21
 # Bounds for very wide and very narrow rows.
-CHUNK_ROWS = (1024, 2**17)
+CHUNK_ROWS = (4096, 2**17)
 # Chunks come in multiples of this, so that a few threads end a sweep together.
 CHUNK_GROUP = 4
 
@@ -29,8 +29,8 @@ def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
     Never from the number of threads, so that sums are made in the same order, and results
     are equal bit for bit, however many there are.
 
-    >>> plan_chunks(200_000, 10)
-    array([     0,  50000, 100000, 150000, 200000])
+    >>> plan_chunks(400_000, 10)
+    array([     0, 100000, 200000, 300000, 400000])
     """
     rows = int(np.clip(CHUNK_VALUES // max(1, n_features), *CHUNK_ROWS))
     n_chunks = max(1, -(-n_rows // rows))

@@ -4,7 +4,7 @@ The expansion ‖x‖² − 2x·c + ‖c‖² is faster for wide rows but loses 
 is far from the origin compared with its distance to a centre; `assign` therefore uses it
 only to shortlist centres, never to rank them or to report a distance.
 
-Costs for m rows, k centres, d features: `closer` and `pairwise` read the rows once and do
+Costs for m rows, k centres, d features: `pairwise` reads the rows once and does
 3·m·k·d operations; `assign` the same, with the rows of a tile read k times from the cache;
 `own_distances` reads the rows once and does 3·m·d; the others are passes over the state.
 """
@@ -42,23 +42,6 @@ SHORTLIST_CENTERS = 200
 BLOCK = 2048
 # Rows per matrix product: the product stays in the L2 cache up to a few hundred centres.
 SHORTLIST_ROWS = 512
-
-
-@jit
-def closer(rows, centers, d2, out):
-    """D² after adding each of L candidate centres alone, in one reading of the rows.
-
-    IN   rows (m, d), centers (L, d), d2 (m,): D² before
-    OUT  out (L, m): min(d2, squared distance to candidate l)
-    """
-    n_rows, n_features = rows.shape
-    for i in range(n_rows):
-        for candidate in range(centers.shape[0]):
-            total = rows.dtype.type(0)
-            for f in range(n_features):
-                difference = rows[i, f] - centers[candidate, f]
-                total += difference * difference
-            out[candidate, i] = min(total, d2[i])
 
 
 @jit

@@ -176,6 +176,7 @@ _add = _binary(lambda b, x, y: b.fadd(x, y))
 _subtract = _binary(lambda b, x, y: b.fsub(x, y))
 _multiply = _binary(lambda b, x, y: b.fmul(x, y))
 _less = _binary(lambda b, x, y: b.fcmp_ordered("<", x, y), gives_mask=True)
+_at_most = _binary(lambda b, x, y: b.fcmp_ordered("<=", x, y), gives_mask=True)
 
 
 def _make_operator(symbol: Any, function: Any) -> None:
@@ -190,3 +191,4 @@ _make_operator(operator.add, _add)
 _make_operator(operator.sub, _subtract)
 _make_operator(operator.mul, _multiply)
 _make_operator(operator.lt, _less)
+_make_operator(operator.le, _at_most)

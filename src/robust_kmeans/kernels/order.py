@@ -5,7 +5,7 @@ can be split evenly whatever the data's scale, and histograms over them merge by
 The sign bit is masked: −0.0 counts as 0.0.
 
 Weights are float64, or empty when every row weighs 1; counts of rows stay exact up to 2⁵³.
-Each kernel is one pass over D², none over the rows.
+Each kernel is a pass over D², `histogram` two; none reads the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.kernels.bits import as_bits, lowest
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.lanes import load, n_lanes, spread
 from robust_kmeans.kernels.totals import cost_below
 
 BLOCK = 256
@@ -33,37 +35,60 @@ def keys_of(d2: NDArray[np.floating]) -> NDArray[np.signedinteger]:
     return d2.view(KEYS[d2.dtype])
 
 
-@jit
-def histogram(keys, weights, low, shift, counts, mass):
-    """Rows and weight per bin of 2^shift keys from `low` on.
+def value_of(key: Any, dtype: np.dtype[Any]) -> Any:
+    """The value with this key, or the values with these keys."""
+    return np.asarray(key).astype(KEYS[dtype]).view(dtype)[()]
 
-    IN   keys (m,), weights (m,) or (0,), low, shift
-    OUT  counts (B + 2,), mass (B + 2,): bin 0 holds what lies below `low`, the last what
-         lies beyond the B bins; `mass` is filled only where there are weights
+
+@jit
+def histogram(d2, keys, weights, least, low, shift, counts, mass, sums):
+    """Rows, weight and cost (the sum of w·D²) per bin of 2^shift keys from `low` on.
+
+    Rows below are told apart and added up by vectors: most rows, if `low` is near the cut.
+
+    IN   d2 (m,), keys (m,), weights (m,) or (0,); low, shift; least: the value with the key low
+    OUT  counts (B + 2,), mass (B + 2,), sums (B + 2,), added to: bin 0 holds what lies below
+         `low`, the last what lies beyond the B bins; `mass` is filled only where there are
+         weights
     """
-    magnitude = np.iinfo(keys.dtype).max
-    last = counts.shape[0] - 1
+    n_rows, lanes, last = d2.shape[0], n_lanes(d2.itemsize), counts.shape[0] - 1
     weighted = weights.shape[0] > 0
-    above = np.empty(BLOCK, np.int32)
+    above = np.empty(lanes, np.int32)
+    limit = spread(least)
     n_above = 0
-    for start in range(0, keys.shape[0], BLOCK):
-        block = keys[start : start + BLOCK]
-        # Collected without a branch: which rows are above `low` is anyone's guess, and wrong
-        # guesses would cost more than all the rest.
+    for first in range(0, n_rows, lanes):
         found = 0
-        for i in range(block.shape[0]):
-            above[found] = i
-            found += (block[i] & magnitude) >= low
+        if first + lanes <= n_rows:
+            bits = as_bits(limit <= load(d2, first))
+            while bits != 0:
+                above[found] = first + lowest(bits)
+                found += 1
+                bits &= bits - 1
+        else:
+            for i in range(first, n_rows):
+                above[found] = i
+                found += d2[i] >= least
         for p in range(found):
-            bin_ = min((((block[above[p]] & magnitude) - low) >> shift) + 1, last)
+            i = above[p]
+            bin_ = bin_of(keys[i], low, shift, last)
+            weight = weights[i] if weighted else 1.0
             counts[bin_] += 1
+            sums[bin_] += weight * np.float64(d2[i])
             if weighted:
-                mass[bin_] += weights[start + above[p]]
-        if weighted:
-            for i in range(block.shape[0]):
-                mass[0] += weights[start + i] if (block[i] & magnitude) < low else 0.0
+                mass[bin_] += weight
         n_above += found
-    counts[0] += keys.shape[0] - n_above
+    counts[0] += n_rows - n_above
+    sums[0] += cost_below(d2, weights, least)
+    if weighted:
+        for i in range(n_rows):
+            mass[0] += weights[i] if d2[i] < least else 0.0
+
+
+@jit
+def bin_of(key, low, shift, last):
+    """The bin of a key that is `low` or more."""
+    # The sign of −0.0 does not count.
+    return min((((key & np.iinfo(key).max) - low) >> shift) + 1, last)
 
 
 @jit
@@ -105,32 +130,27 @@ def row_past(weights, order, above, budget):
 
 
 @jit
-def within(d2, weights, least, most, out):
-    """Positions of the rows with least ≤ D² ≤ most, and what the rows below them cost.
+def within(d2, least, most, out):
+    """Rows with least ≤ D² ≤ most; returns how many.
 
-    Returns how many rows there are, and the sum of w·D² over those with D² < least.  Rows are
-    looked at in blocks: a block's hits and cost are vectorised, and almost all blocks have no
-    hit.
-
-    IN   d2 (m,), weights (m,) or (0,); least, most: of the dtype of d2
+    IN   d2 (m,); least, most: of the dtype of d2
     OUT  out (capacity,): positions in ascending order, as many as fit
     """
-    weighted = weights.shape[0] > 0
+    n_rows, lanes = d2.shape[0], n_lanes(d2.itemsize)
     found = 0
-    cost = 0.0
-    for start in range(0, d2.shape[0], BLOCK):
-        block = d2[start : start + BLOCK]
-        hits = 0
-        for i in range(block.shape[0]):
-            hits += 1 if block[i] >= least and block[i] <= most else 0
-        cost += cost_below(block, weights[start : start + BLOCK] if weighted else weights, least)
-        if hits > 0:
-            for i in range(block.shape[0]):
-                if block[i] >= least and block[i] <= most:
+    for first in range(0, n_rows, lanes):
+        bits = -1
+        if first + lanes <= n_rows:
+            values = load(d2, first)
+            bits = as_bits(spread(least) <= values) & as_bits(values <= spread(most))
+        # Nearly always there is none.
+        if bits != 0:
+            for i in range(first, min(first + lanes, n_rows)):
+                if d2[i] >= least and d2[i] <= most:
                     if found < out.shape[0]:
-                        out[found] = start + i
+                        out[found] = i
                     found += 1
-    return found, cost
+    return found
 
 
 @jit

@@ -37,15 +37,27 @@ def locate_mass(d2, weights, flat, slope, clip, target, limit=np.inf):
     """The row at which the running sampling weight exceeds `target`.
 
     Rows of weight 0 are never returned; where rounding leaves the running weight at or
-    below the target, the last row of positive weight is.
+    below the target, the last row of positive weight is.  Block by block, so that only in
+    one block the weight is added up row by row.
 
     IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, target; limit: rows with a larger
          D² weigh nothing
     """
     weighted = weights.shape[0] > 0
-    running = 0.0
+    before = 0.0
+    # The last row of all that weigh something, unless a block is past the target.
+    running = -np.inf
+    first = 0
+    for start in range(0, d2.shape[0], BLOCK):
+        part = weights[start : start + BLOCK] if weighted else weights
+        mass = clipped_mass(d2[start : start + BLOCK], part, flat, slope, clip, limit)
+        first = start if mass > 0.0 else first
+        if before + mass > target:
+            running = before
+            break
+        before += mass
     found = -1
-    for i in range(d2.shape[0]):
+    for i in range(first, min(first + BLOCK, d2.shape[0])):
         mass = flat + slope * np.float64(min(d2[i], clip))
         if weighted:
             mass *= weights[i]

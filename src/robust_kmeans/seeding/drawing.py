@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import START, Centers
 from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
+from robust_kmeans.sweeps.seeding import START
 from robust_kmeans.validation import (
     RandomState,
     check_clusters,
@@ -176,14 +176,9 @@ def draw_inside(
 
 def first_row(data: Execution, random: np.random.RandomState) -> tuple[States, Row]:
     """The states before any centre is chosen, and a row drawn uniformly (by weight)."""
-    states, _ = data.run(START, None)
+    states, _ = data.run(START, None, False)
     (row,) = draw(data, states, EQUAL_CHANCES, random.uniform(size=1))
     return states, row
-
-
-def as_center(row: Row) -> Centers:
-    """A drawn row as the one centre that a sweep adds."""
-    return Centers(row.point[np.newaxis])
 
 
 def n_trials(n_local_trials: int | None, n_clusters: int) -> int:

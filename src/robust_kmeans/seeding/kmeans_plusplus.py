@@ -5,8 +5,7 @@ as in scikit-learn: several candidates are drawn per step, and the one that leav
 least cost is kept.  Outliers have the largest D², so this seeding runs after them; it is
 here as the baseline and as a part of other methods.
 
-Cost per step: one reading of X for all candidates, one pass over D² for the draw, and one per
-candidate for its cost.
+Cost per step: at most one reading of X for all candidates (see `growth`), and a few passes over D².
 """
 
 from __future__ import annotations
@@ -19,20 +18,13 @@ from numpy.typing import ArrayLike
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
     Seeds,
-    as_center,
     as_seeds,
     clipped,
     draw,
-    first_row,
     n_trials,
     seed_rows,
 )
-from robust_kmeans.sweeps.distances import (
-    ADD_CENTER,
-    KEEP_TRIAL,
-    TRY_CENTERS_WITH_COSTS,
-    Centers,
-)
+from robust_kmeans.seeding.growth import Growth
 from robust_kmeans.validation import RandomState, check_trials
 
 
@@ -54,19 +46,17 @@ class KMeansPlusPlus:
     ) -> Seeds:
         """Choose `n_clusters` rows as centres."""
         trials = n_trials(self.n_local_trials, n_clusters)
-        states, row = first_row(data, random)
-        states, _ = data.run(ADD_CENTER, states, as_center(row))
-        rows = [row]
-        while len(rows) < n_clusters:
-            candidates = draw(data, states, clipped(np.inf), random.uniform(size=trials))
+        growth = Growth(data, n_clusters, 0, random)
+        while len(growth.rows) < n_clusters:
+            if trials == 1:
+                if not growth.add_drawn(np.inf):
+                    break
+                continue
+            candidates = draw(data, growth.states, clipped(np.inf), random.uniform(size=trials))
             if not candidates:
                 break
-            points = np.array([candidate.point for candidate in candidates])
-            tried, costs = data.run(TRY_CENTERS_WITH_COSTS, states, Centers(points))
-            best = int(np.argmin(costs))
-            states, _ = data.run(KEEP_TRIAL, tried, best)
-            rows.append(candidates[best])
-        return as_seeds(rows, n_clusters)
+            growth.add_best(candidates)
+        return as_seeds(growth.rows, n_clusters)
 
 
 def kmeans_plusplus(

@@ -5,8 +5,8 @@ outliers*, NeurIPS 2019.  The threshold does not change while centres are added.
 guess G is the trimmed cost of one run of k-means++, as in the experiments of Deshpande &
 Pratap.  With oversampling c, (1 + c)·k rows are drawn, then reduced to k.
 
-Cost per step: one reading of X and about two passes over D²; the guess doubles the
-readings.
+Cost per step: at most one reading of X (see `growth`) and about two passes over D²; the guess
+doubles the readings.
 """
 
 from __future__ import annotations
@@ -19,19 +19,15 @@ from numpy.typing import ArrayLike
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import (
     Seeds,
-    as_center,
     check_oversampling,
-    clipped,
-    draw,
-    first_row,
     n_candidates,
     seed_or_oversample,
 )
+from robust_kmeans.seeding.growth import Growth
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.seeding.reduction import ReducedSeeding
-from robust_kmeans.sweeps.distances import ADD_CENTER
 from robust_kmeans.sweeps.sampling import Row
-from robust_kmeans.trimming import place, run_and_cut
+from robust_kmeans.trimming import place
 from robust_kmeans.validation import (
     RandomState,
     check_positive,
@@ -70,20 +66,12 @@ class TKMeansPlusPlus(ReducedSeeding):
                 ]
         tau = self.eta * guess / n_outliers if guess and n_outliers else np.inf
         n_rows = n_candidates(self.oversampling, n_clusters, data)
-        states, row = first_row(data, random)
-        states, cut = run_and_cut(data, ADD_CENTER, states, as_center(row), n_outliers)
-        rows = [row]
+        growth = Growth(data, n_rows, n_outliers, random)
         # Where no cost is left, only rows that will be trimmed could still be drawn.
-        while len(rows) < n_rows and cut.cost > 0:
-            drawn = draw(data, states, clipped(tau), random.uniform(size=1))
-            if not drawn:  # all chances are too small for a float
+        while len(growth.rows) < n_rows and growth.cut.cost > 0:
+            if not growth.add_drawn(tau):  # all chances are too small for a float
                 break
-            row = drawn[0]
-            states, cut = run_and_cut(
-                data, ADD_CENTER, states, as_center(row), n_outliers, last=cut
-            )
-            rows.append(row)
-        return rows
+        return growth.rows
 
 
 def tkmeans_plusplus(

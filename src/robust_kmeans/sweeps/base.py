@@ -38,17 +38,20 @@ class Chunk:
     rows: NDArray[np.floating]
     weights: NDArray[np.float64]
     start: int
-    _spare: list[NDArray[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _spare: dict[DTypeLike, list[NDArray[Any]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def empty(self, dtype: DTypeLike) -> NDArray[Any]:
         """An array with one entry per row, in memory that an earlier state has let go of.
 
         Asking the system for fresh memory in every sweep costs as much as the arithmetic.
         """
-        array = _unused(self._spare, dtype, _REFERENCES_WHEN_UNUSED)
+        arrays = self._spare.setdefault(dtype, [])
+        array = _unused(arrays, _REFERENCES_WHEN_UNUSED)
         if array is None:
             array = np.empty(len(self.rows), dtype)
-            self._spare.append(array)
+            arrays.append(array)
         return array
 
     def __post_init__(self) -> None:
@@ -63,19 +66,17 @@ class Chunk:
         return Chunk, (self.rows, self.weights, self.start)
 
 
-def _unused(arrays: list[NDArray[Any]], dtype: DTypeLike, references: int) -> NDArray[Any] | None:
+def _unused(arrays: list[NDArray[Any]], references: int) -> NDArray[Any] | None:
     """An array that nobody has but the list: it has no more than so many references."""
     for array in arrays:
-        if getrefcount(array) <= references and array.dtype == dtype:
+        if getrefcount(array) <= references:
             return array
     return None
 
 
 # The list's own and those of the loop and the call, which differ between versions of Python:
 # found with the very function that will use it.
-_REFERENCES_WHEN_UNUSED = next(
-    n for n in count(1) if _unused([np.empty(0)], np.float64, n) is not None
-)
+_REFERENCES_WHEN_UNUSED = next(n for n in count(1) if _unused([np.empty(0)], n) is not None)
 
 
 @lru_cache(maxsize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class Cut:
     trimmed: float
     weight: float
     cost: float
+    nearby: float = field(default=0.0, compare=False)
 
 
 def kept_weights(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.float64]:

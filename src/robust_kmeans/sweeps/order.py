@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels import order, totals
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_numbers, in_chunk_order
 
-N_BINS = 2048
+# Enough for bins of few rows near the cut; few enough that histograms cost nothing to merge.
+N_BINS = 512
 
 
 class KeyRange(NamedTuple):
@@ -29,10 +30,15 @@ class KeyRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Histogram:
-    """Rows and weight below the range, per bin, and above it (N_BINS + 2 entries each)."""
+    """Rows, weight and cost below the range, per bin, and above it (N_BINS + 2 entries each)."""
 
     counts: NDArray[np.int64]
     mass: NDArray[Any]
+    sums: NDArray[np.float64]
+
+    def cost_below(self, bin_: int) -> float:
+        """What all rows in the bins below this one cost."""
+        return float(self.sums[:bin_].sum())
 
     def bin_past(self, budget: float) -> tuple[int, float]:
         """The bin in which the budget runs out, from the top, and the weight above it."""
@@ -50,9 +56,8 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """Rows in a range of D²: their D², weights and indices; and w·D² summed below the range."""
+    """Rows in a range of D²: their D², weights and indices."""
 
-    cost_below: float
     d2: NDArray[np.floating]
     weights: NDArray[np.float64]
     rows: NDArray[np.int64]
@@ -77,45 +82,51 @@ class Boundary(NamedTuple):
     before: float
 
 
-def histogram(chunk: Chunk, d2: NDArray[np.floating], keys: KeyRange) -> Histogram:
-    """The histogram of one chunk's D²."""
-    counts = np.zeros(N_BINS + 2, np.int64)
+def look_at(chunk: Chunk, d2: NDArray[np.floating], keys: KeyRange | None) -> Histogram | None:
+    """A histogram of one chunk's D², if it is asked for.
+
+    A by-product of steps that change D², while that is still in the cache.
+    """
+    if keys is None:
+        return None
+    counts, sums = np.zeros(N_BINS + 2, np.int64), np.zeros(N_BINS + 2)
     mass = np.zeros(N_BINS + 2) if chunk.weights.size else counts
-    order.histogram(order.keys_of(d2), chunk.weights, keys.low, keys.shift, counts, mass)
-    return Histogram(counts, mass)
+    order.histogram(
+        d2, order.keys_of(d2), chunk.weights, order.value_of(keys.low, d2.dtype), keys.low,
+        keys.shift, counts, mass, sums,
+    )  # fmt: skip
+    return Histogram(counts, mass, sums)
 
 
-def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram]:
-    return state, histogram(chunk, state.d2, keys)
+def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram | None]:
+    return state, look_at(chunk, state.d2, keys)
 
 
-def add_histograms(parts: Sequence[Histogram]) -> Histogram:
-    """The merge of histograms over the same keys."""
-    if len(parts) == 1:
-        return parts[0]
-    counts, mass = parts[0].counts.copy(), parts[0].mass.copy()
-    for part in parts[1:]:
+def add_histograms(parts: Sequence[Histogram | None]) -> Histogram | None:
+    """The merge of histograms over the same keys; None where none were asked for."""
+    made = [part for part in parts if part is not None]
+    if len(made) <= 1:
+        return made[0] if made else None
+    counts, mass, sums = made[0].counts.copy(), made[0].mass.copy(), made[0].sums.copy()
+    for part in made[1:]:
         counts += part.counts
         mass += part.mass
-    return Histogram(counts, mass)
+        sums += part.sums
+    return Histogram(counts, mass, sums)
 
 
 def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState, Found]:
     value = state.d2.dtype.type
     out = np.empty(min(asked.capacity, len(state.d2)), np.int64)
-    n_found, cost = order.within(
-        state.d2, chunk.weights, value(asked.least), value(asked.most), out
-    )
-    found = out[:n_found]
+    found = out[: order.within(state.d2, value(asked.least), value(asked.most), out)]
     weights = chunk.weights[found] if chunk.weights.size else np.ones(len(found))
-    return state, Found(cost, state.d2[found], weights, chunk.start + found)
+    return state, Found(state.d2[found], weights, chunk.start + found)
 
 
 def _join_found(parts: Sequence[Found]) -> Found:
     if len(parts) == 1:
         return parts[0]
     return Found(
-        add_numbers([part.cost_below for part in parts]),
         np.concatenate([part.d2 for part in parts]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.rows for part in parts]),

@@ -77,12 +77,17 @@ def draw_row(chunk: Chunk, state: RowState, target: Target) -> tuple[RowState, R
     return state, Row(chunk.start + i, np.array(chunk.rows[i]))
 
 
+def row_d2(chunk: Chunk, state: RowState, row: int) -> tuple[RowState, float]:
+    """A step for the one chunk that holds a row: its D²."""
+    return state, float(state.d2[row - chunk.start])
+
+
 def _cross_out(chunk: Chunk, state: RowState, row: int) -> tuple[RowState, None]:
     if not 0 <= row - chunk.start < len(state.d2):
         return state, None
     d2 = state.d2.copy()
     d2[row - chunk.start] = 0
-    return RowState(d2, state.labels), None
+    return state._replace(d2=d2), None
 
 
 def _below(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, Below]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import distances, swaps
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
-from robust_kmeans.sweeps.distances import Floats, Look, add_looks, look_at
-from robust_kmeans.sweeps.order import KeyRange
+from robust_kmeans.sweeps.distances import Floats, Look
+from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
 
 
 class Limit(NamedTuple):
@@ -100,5 +100,5 @@ LOSSES = Sweep(_losses, add_arrays)
 """What the rows of each centre would lose without it."""
 PRICES = Sweep(_prices, _add_prices)
 """What candidates would change."""
-SWAP = Sweep(_swap, add_looks)
+SWAP = Sweep(_swap, add_histograms)
 """D² and labels after one centre has moved."""

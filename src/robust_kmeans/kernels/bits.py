@@ -1,0 +1,44 @@
+"""Which lanes of a comparison are true, as the bits of an integer, to go through them one by one.
+
+    bits = as_bits(load(values, first) < limit)
+    while bits != 0:
+        ... first + lowest(bits) ...
+        bits &= bits - 1
+
+Where few lanes are true that is several times as fast as to look at each, and where many are it
+is as fast.  For use in kernels only.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from robust_kmeans.kernels.lanes import REGISTERS
+
+
+@intrinsic
+def as_bits(_typing, mask):
+    """The lanes that are true, the first one as the lowest bit."""
+
+    def emit(_context, builder, _signature, arguments):
+        integer = ir.IntType(64)
+        bits = integer(0)
+        for register in range(REGISTERS):
+            lanes = builder.extract_value(arguments[0], register)
+            part = builder.zext(builder.bitcast(lanes, ir.IntType(mask.width)), integer)
+            bits = builder.or_(bits, builder.shl(part, integer(register * mask.width)))
+        return bits
+
+    return types.int64(mask), emit
+
+
+@intrinsic
+def lowest(_typing, _bits):
+    """The number of the lowest bit that is set; there must be one."""
+
+    def emit(_context, builder, _signature, arguments):
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.int64(types.int64), emit

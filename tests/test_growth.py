@@ -1,0 +1,230 @@
+"""What saves readings in the seedings changes no bit of D², and no chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robust_kmeans import KMeansPlusPlus, RobustKMeansPlusPlus, TKMeansPlusPlus
+from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.kernels import candidates, order
+from robust_kmeans.kernels.candidates import WIDE
+from robust_kmeans.seeding import growth
+from robust_kmeans.seeding.drawing import clipped, draw
+from robust_kmeans.seeding.growth import Growth
+from robust_kmeans.sweeps.base import NO_WEIGHTS, all_positions
+from robust_kmeans.sweeps.order import N_BINS, KeyRange
+from robust_kmeans.sweeps.sampling import Row
+from tests import oracle
+from tests.strategies import DTYPES, problems
+from tests.test_sampling import (
+    ALGORITHM_1,
+    PLAIN,
+    WEIGHTS,
+    exact_chances,
+    fixed_chances,
+    p_value,
+    robust_chances,
+    seeds_of,
+)
+
+WIDTHS = (1, 2, 9, 33, WIDE - 1, WIDE, WIDE + 1, 200)
+
+
+@pytest.fixture
+def proposing(monkeypatch):
+    """Rows of any width count as wide: a reading serves several centres."""
+    monkeypatch.setattr(growth, "WIDE_ROW", 0)
+
+
+def clustered(n, d, k, dtype, seed=0):
+    random = np.random.RandomState(seed)
+    centers = random.uniform(-50, 50, (k, d))
+    return (centers[random.randint(k, size=n)] + random.standard_normal((n, d))).astype(dtype)
+
+
+def tried(X, points, d2, which=None, keys=None, weights=NO_WEIGHTS, capacity=None):
+    """What a reading finds: rows won and their D² per candidate, and what bins gain or lose."""
+    n_points, capacity = len(points), len(X) if capacity is None else capacity
+    n_won = np.zeros(n_points, np.int64)
+    rows = np.empty((n_points, capacity), np.int32)
+    values = np.empty((n_points, capacity), X.dtype)
+    changes = np.zeros((2, n_points, N_BINS + 2 if keys else 1))
+    low, shift, least = 0, 0, X.dtype.type(np.inf)
+    if keys:
+        low, shift, least = keys.low, keys.shift, order.value_of(keys.low, X.dtype)
+    X.flags.writeable = False
+    candidates.try_candidates(
+        X, all_positions(len(X)) if which is None else which, d2,
+        np.empty(0, order.KEYS[X.dtype]), weights, points, least, low, shift,
+        n_won, rows, values, changes[0], changes[1],
+    )  # fmt: skip
+    return n_won, rows, values, changes
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", WIDTHS)
+@pytest.mark.parametrize("n_points", [1, 3])
+def test_a_reading_finds_the_rows_that_candidates_win(n_features, n_points, dtype):
+    X = clustered(301, n_features, 5, dtype)
+    points = X[[0, 7, 7 + n_features % 90]][:n_points].copy()
+    d2 = oracle.squared_distances(X, X[10:12]).min(axis=1).astype(dtype)
+    expected = oracle.squared_distances(X, points)
+    n_won, rows, values, _ = tried(X, points, d2)
+    for i in range(n_points):
+        # Where rounding may decide, either answer is right.
+        close = np.isclose(expected[:, i], d2, rtol=1e-5)
+        won = np.isin(np.arange(301), rows[i, : n_won[i]])
+        np.testing.assert_array_equal(won[~close], (expected[:, i] < d2)[~close])
+        assert (np.diff(rows[i, : n_won[i]]) > 0).all()
+        np.testing.assert_allclose(
+            values[i, : n_won[i]],
+            expected[rows[i, : n_won[i]], i],
+            rtol=50 * np.finfo(dtype).eps,
+            atol=1e-20,
+        )
+    assert 0 in rows[0, : n_won[0]]
+    assert values[0, 0] == 0, "a row is at distance 0 from itself"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_features", [2, WIDE])
+def test_prices_are_the_differences_of_histograms(n_features, weighted):
+    X = clustered(500, n_features, 5, np.float64)
+    weights = np.random.RandomState(1).randint(0, 4, 500).astype(float) if weighted else NO_WEIGHTS
+    w = weights if weighted else np.ones(500)
+    d2 = oracle.squared_distances(X, X[10:12]).min(axis=1)
+    low, high = np.sort(d2)[[350, 450]].view(np.int64).tolist()
+    keys = KeyRange(low, high)
+    points = X[:4].copy()
+    _, _, _, (mass, sums) = tried(X, points, d2, keys=keys, weights=weights)
+
+    def bins(values):
+        return np.clip(
+            ((values.view(np.int64) - keys.low) >> keys.shift) + 1, 0, N_BINS + 1
+        ).astype(int)
+
+    for i, after in enumerate(np.minimum(d2[:, np.newaxis], oracle.squared_distances(X, points)).T):
+        after = np.ascontiguousarray(after)
+        for found, values in ((mass[i], (w, w)), (sums[i], (w * after, w * d2))):
+            expected = np.bincount(bins(after), values[0], N_BINS + 2) - np.bincount(
+                bins(d2), values[1], N_BINS + 2
+            )
+            np.testing.assert_allclose(found, expected, atol=1e-9 * values[1].sum())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_candidates_that_win_too_many_rows_to_note_are_read_again(dtype, monkeypatch):
+    X = clustered(4000, 3, 8, dtype)
+
+    def seeds():
+        with InMemory(X, n_threads=1) as data:
+            seeding = RobustKMeansPlusPlus(n_local_trials=4)
+            return seeding.seed(data, 12, 40, np.random.RandomState(3)).indices
+
+    expected = seeds()
+    monkeypatch.setattr("robust_kmeans.sweeps.seeding.ROOM", 0.0)
+    np.testing.assert_array_equal(seeds(), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [1, 3, 9, WIDE])
+@pytest.mark.parametrize("trials", [1, 4])
+def test_the_filter_changes_no_bit(n_features, trials, dtype, monkeypatch):
+    X = clustered(3000, n_features, 40, dtype, seed=n_features)
+    results = []
+    for first in (0, 1000):
+        monkeypatch.setattr(growth, "FILTERED", first)
+        with InMemory(X, n_threads=1, bounds=np.array([0, 700, 3000])) as data:
+            random = np.random.RandomState(2)
+            grown = Growth(data, 60, 30, random)
+            while len(grown.rows) < 59:
+                if trials == 1:
+                    grown.add_drawn(1e4)
+                else:
+                    rows = draw(data, grown.states, clipped(1e4), random.uniform(size=trials))
+                    grown.add_best(rows)
+            d2 = np.concatenate([state.d2 for state in grown.states])
+        results.append(([row.index for row in grown.rows], d2, grown.work))
+    (filtered, filtered_d2, little), (plain, plain_d2, much) = results
+    assert filtered == plain
+    np.testing.assert_array_equal(filtered_d2, plain_d2)
+    assert much.n_rows == much.n_readings * 3000
+    assert little.n_rows < 0.7 * much.n_rows, "clusters that are apart are hardly looked at"
+
+
+def test_the_filter_pauses_where_it_is_no_help(monkeypatch):
+    X = np.random.RandomState(0).standard_normal((2000, 30))
+    monkeypatch.setattr(growth, "FILTERED", 0)
+    calls = []
+    doubtful_rows = candidates.doubtful_rows
+    monkeypatch.setattr(
+        candidates, "doubtful_rows", lambda *given: calls.append(1) or doubtful_rows(*given)
+    )
+    with InMemory(X, n_threads=1) as data:
+        grown = Growth(data, 60, 0, np.random.RandomState(0))
+        while len(grown.rows) < 59:
+            grown.add_drawn(np.inf)
+    assert 1 <= len(calls) <= 1 + 60 // growth.PAUSE
+
+
+@pytest.mark.usefixtures("proposing")
+@pytest.mark.parametrize(("X", "weights", "z", "eta"), ALGORITHM_1)
+def test_proposals_keep_the_chances_of_algorithm_1(X, weights, z, eta):
+    expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
+    seeding = RobustKMeansPlusPlus(eta, n_local_trials=1)
+    assert p_value(X, weights, seeds_of(seeding, z), expected) > 1e-3
+
+
+@pytest.mark.usefixtures("proposing")
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
+@pytest.mark.parametrize(
+    ("seeding", "clip"),
+    [(KMeansPlusPlus(n_local_trials=1), np.inf), (TKMeansPlusPlus(eta=0.5, opt_guess=40.0), 20.0)],
+    ids=["k-means++", "tkm++"],
+)
+def test_proposals_keep_the_chances_of_a_fixed_threshold(seeding, clip, weights):
+    z = 0 if clip == np.inf else 1
+    expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0.0, clip))
+    assert p_value(PLAIN, weights, seeds_of(seeding, z), expected) > 1e-3
+
+
+@pytest.mark.usefixtures("proposing")
+def test_proposals_that_are_always_accepted_are_noticed(monkeypatch):
+    expected = exact_chances(PLAIN, None, robust_chances(PLAIN, None, 2, 0.5))
+    monkeypatch.setattr(Growth, "_d2_of", lambda *_: np.inf)
+    seeding = RobustKMeansPlusPlus(0.5, n_local_trials=1)
+    with pytest.raises(AssertionError, match="without a chance"):
+        assert p_value(PLAIN, None, seeds_of(seeding, 2), expected) > 1e-3
+
+
+@pytest.mark.usefixtures("proposing")
+def test_proposals_save_readings():
+    X = np.random.RandomState(0).standard_normal((500, 40))
+    with InMemory(X, n_threads=1) as data:
+        grown = Growth(data, 40, 5, np.random.RandomState(0))
+        while len(grown.rows) < 40:
+            grown.add_drawn(grown.cut.cost / 10)
+        assert grown.work.n_readings <= 20
+
+
+@given(data=st.data(), trials=st.integers(2, 5))
+@settings(max_examples=60)
+def test_prices_never_rule_out_the_best_candidate(data, trials):
+    X, _, z, weights, seed, _ = data.draw(problems(weighted=data.draw(st.booleans())))
+    random = np.random.RandomState(seed)
+    with InMemory(X, weights, n_threads=1) as rows:
+        grown = Growth(rows, 3, z, random)
+        chosen = [grown.rows[0].index]
+        picks = random.randint(len(X), size=trials)
+        grown.add_best([Row(int(i), X[i]) for i in picks])
+    w = np.ones(len(X)) if weights is None else weights
+    costs = [
+        oracle.trimmed_cost(oracle.squared_distances(X, X[[*chosen, i]]).min(axis=1), z, weights)
+        for i in picks
+    ]
+    assert w.sum() > z
+    best = grown.rows[1].index
+    assert costs[picks.tolist().index(best)] == pytest.approx(min(costs), rel=1e-12)
