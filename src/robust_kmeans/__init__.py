@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus, tkmeans_plusplus
     from robust_kmeans.seeding.uniform import RandomSeeding, random_rows
+    from robust_kmeans.warming import warm_up
 
 __version__ = "0.1.0"
 
@@ -74,6 +75,7 @@ __all__ = [
     "trimmed_inertia",
     "trimmed_kmeans",
     "trimmed_silhouette_score",
+    "warm_up",
 ]
 
 # Modules are imported when a name of theirs is first used: importing the package, completing a
@@ -112,6 +114,7 @@ _HOMES = {
     "trimmed_silhouette_score": "robust_kmeans.metrics",
     "TrimmedClustering": "robust_kmeans.clustering",
     "TrimmedScore": "robust_kmeans.metrics",
+    "warm_up": "robust_kmeans.warming",
 }
 
 

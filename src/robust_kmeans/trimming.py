@@ -13,8 +13,8 @@ usually enough.  Without a last cut it is one or two more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +39,16 @@ from robust_kmeans.sweeps.order import (
 
 # So many rows are looked at one by one; it bounds the largest summary that travels.
 FEW_ROWS = 1024
-# The next first look shows so many times the weight that is trimmed, and at least this share
-# of all: rows above its lower end cost time, and a cut below it another pass.
+# The next first look shows so many times the weight that is trimmed, and at least this share of
+# all, or so many rows as cost nothing: rows that it shows take time, and a cut that it does not
+# show another pass.  Never more than so many octaves below the cut: its bins would be coarse.
 NEARBY = 6.0
 LEAST_NEARBY = 1 / 32
+NOTHING = 8192
+WIDEST = 4
+# Per dtype: how many keys there are from a value up to its double, and behind infinity's.
+OCTAVE = {dtype: 1 << int(np.finfo(dtype).nmant) for dtype in KEYS}
+END = {dtype: int(dtype.type(np.inf).view(key)) + 1 for dtype, key in KEYS.items()}
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def run_and_cut(
     n_outliers: float,
     last: Cut | None = None,
 ) -> tuple[States, Cut]:
-    """Measure rows against centres with `sweep` (ASSIGN, ADD_CENTER), then cut.
+    """Measure rows against centres with `sweep`, then cut.
 
     The sweep makes the first histogram on the way, near the `last` cut of similar states.
     """
@@ -110,28 +116,44 @@ def find_cut(
         return Cut(value=np.inf, row=0, trimmed=0.0, weight=0, cost=cost)
     keys = where_to_look(data.dtype) if keys is None else keys
     histogram = histogram or _histogram(data, states, keys)
-    nearby = max(NEARBY * n_outliers, LEAST_NEARBY * data.total_weight)
-    least = _lowest_key(histogram, keys, nearby)
+    nearby = _nearby(data, keys, histogram, n_outliers)
     budget = _with_rounding(data, n_outliers)
     first_look = True
     while True:
-        keys, above, cost_below, n_rows = _bin_of_the_cut(histogram, keys, budget, data.dtype)
+        found = _bin_of_the_cut(histogram, keys, budget, data.dtype)
+        keys = found.keys
         if keys == (0, 1):
             # The rest are at distance 0: they cost nothing and are never trimmed.
-            return Cut(value=0.0, row=0, trimmed=0.0, weight=above, cost=0.0)
-        if n_rows <= FEW_ROWS:
-            cut = _cut_among_few(data, states, keys, above, cost_below, n_outliers)
-            break
+            return Cut(value=0.0, row=0, trimmed=0.0, weight=found.above, cost=0.0)
+        if found.n_rows <= FEW_ROWS:
+            return _cut_among_few(data, states, found, n_outliers, nearby)
         if keys.high - keys.low == 1:
-            value = float(value_of(keys.low, data.dtype))
-            cut = _cut_among_equals(data, states, value, above, cost_below, n_outliers)
-            break
+            return _cut_among_equals(data, states, found, n_outliers, nearby)
         if keys.low == 0 and first_look:
             # Below all that the first look showed, most likely not far below.
-            keys = KeyRange(max(0, keys.high - _octave(data.dtype)), keys.high)
+            keys = KeyRange(max(0, keys.high - OCTAVE[data.dtype]), keys.high)
         first_look = False
         histogram = _histogram(data, states, keys)
-    return replace(cut, nearby=float(value_of(least, data.dtype)))
+
+
+def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
+    """The key range for a first histogram: around the last cut, else everywhere."""
+    end, octave = END[dtype], OCTAVE[dtype]
+    if last is None or not 0 < last.value < np.inf:
+        return KeyRange(0, end)
+    # D² shrinks as centres are added; between Lloyd iterations it moves little, up or down.
+    key = _key(last.value, dtype)
+    low = min(max(last.nearby, key - WIDEST * octave), key - octave // 16)
+    return KeyRange(max(0, low), min(key + octave // 8, end))
+
+
+class Bin(NamedTuple):
+    """Its keys, the weight above it, the cost below it, and its rows."""
+
+    keys: KeyRange
+    above: float
+    cost_below: float
+    n_rows: int
 
 
 def _histogram(data: Execution, states: States, keys: KeyRange) -> Histogram:
@@ -140,60 +162,44 @@ def _histogram(data: Execution, states: States, keys: KeyRange) -> Histogram:
     return histogram
 
 
-def where_to_look(dtype: np.dtype[Any], last: Cut | None = None) -> KeyRange:
-    """The key range for a first histogram: around the last cut, else everywhere."""
-    everywhere = KeyRange(0, _key(np.inf, dtype) + 1)
-    if last is None or not 0 < last.value < np.inf:
-        return everywhere
-    # D² shrinks as centres are added, and moves little between Lloyd iterations: the cut may
-    # rise a little, too.  Never wider than an octave below it: bins would be coarse.
-    octave = _octave(dtype)
-    key = _key(last.value, dtype)
-    low = min(max(_key(last.nearby, dtype), key - octave), key - octave // 16)
-    return KeyRange(max(0, low), min(key + octave // 8, everywhere.high))
-
-
-def _lowest_key(histogram: Histogram, keys: KeyRange, weight: float) -> int:
-    """A key at or above which about so much weight lies, as far as the histogram shows it."""
-    bin_, _ = histogram.bin_past(weight)
+def _nearby(data: Execution, keys: KeyRange, histogram: Histogram, n_outliers: float) -> int:
+    """The key from which on the next first look should be, as far as this one shows it."""
+    share = max(LEAST_NEARBY, min(0.5, NOTHING / data.n_rows))
+    bin_, _ = histogram.bin_past(max(NEARBY * n_outliers, share * data.total_weight))
     if bin_ == 0:
-        return max(0, keys.low - (keys.high - keys.low) // 4)
+        return keys.low - (keys.high - keys.low) // 4
     return keys.low + (bin_ - 1 << keys.shift)
 
 
 def _bin_of_the_cut(
     histogram: Histogram, keys: KeyRange, budget: float, dtype: np.dtype[Any]
-) -> tuple[KeyRange, float, float, int]:
-    """The bin in which the budget runs out, the weight above it, the cost below it, its rows."""
+) -> Bin:
+    """The bin in which the budget runs out."""
     bin_, above = histogram.bin_past(budget)
     width = 1 << keys.shift
     if bin_ == 0:
         found = KeyRange(0, keys.low)
     elif bin_ == N_BINS + 1:
-        found = KeyRange(keys.low + N_BINS * width, _key(np.inf, dtype) + 1)
+        found = KeyRange(keys.low + N_BINS * width, END[dtype])
     else:
         low = keys.low + (bin_ - 1) * width
         found = KeyRange(low, low + width)
-    return found, above, histogram.cost_below(bin_), int(histogram.counts[bin_])
+    return Bin(found, above, histogram.cost_below(bin_), int(histogram.counts[bin_]))
 
 
 def _cut_among_few(
-    data: Execution,
-    states: States,
-    keys: KeyRange,
-    above: float,
-    cost_below: float,
-    n_outliers: float,
+    data: Execution, states: States, bin_: Bin, n_outliers: float, nearby: int
 ) -> Cut:
-    least, most = (float(value_of(key, data.dtype)) for key in (keys.low, keys.high - 1))
-    found = data.summarise(ROWS_WITHIN, states, Asked(least, most, FEW_ROWS))
+    least, most = (value_of(key, data.dtype) for key in (bin_.keys.low, bin_.keys.high - 1))
+    found = data.summarise(ROWS_WITHIN, states, Asked(float(least), float(most), FEW_ROWS))
     order = np.lexsort((found.rows, -found.d2))
     budget = _with_rounding(data, n_outliers)
-    position, until = found.row_past(order, above, budget)
+    position, until = found.row_past(order, bin_.above, budget)
     boundary = order[position]
     value, weight = float(found.d2[boundary]), float(found.weights[boundary])
     if value == 0:
-        return Cut(0.0, 0, 0.0, weight=above + float(found.weights[found.d2 > 0].sum()), cost=0.0)
+        trimmed = bin_.above + float(found.weights[found.d2 > 0].sum())
+        return Cut(value=0.0, row=0, trimmed=0.0, weight=trimmed, cost=0.0)
     trimmed = min(max(n_outliers - (until - weight), 0.0), weight)
     below = order[position:]
     kept = found.weights[below]
@@ -203,33 +209,31 @@ def _cut_among_few(
         row=int(found.rows[boundary]),
         trimmed=trimmed,
         weight=n_outliers,
-        cost=cost_below + float(kept @ found.d2[below].astype(np.float64)),
+        cost=bin_.cost_below + float(kept @ found.d2[below].astype(np.float64)),
+        nearby=nearby,
     )
 
 
 def _cut_among_equals(
-    data: Execution,
-    states: States,
-    value: float,
-    above: float,
-    cost_below: float,
-    n_outliers: float,
+    data: Execution, states: States, bin_: Bin, n_outliers: float, nearby: int
 ) -> Cut:
+    value = float(value_of(bin_.keys.low, data.dtype))
     masses = np.array(data.summarise(MASS_AT, states, value))
-    budget = _with_rounding(data, n_outliers) - above
+    budget = _with_rounding(data, n_outliers) - bin_.above
     until = np.cumsum(masses)
     filled = np.flatnonzero(masses)
     past = filled[until[filled] > budget]
     chunk = int(past[0]) if past.size else int(filled[-1])
     before = float(until[chunk] - masses[chunk])
     tie = data.at(chunk, find_tie, states, Ties(value, budget - before))
-    kept = float(until[-1]) - (n_outliers - above)
+    kept = float(until[-1]) - (n_outliers - bin_.above)
     return Cut(
         value=value,
         row=tie.row,
-        trimmed=max(0.0, n_outliers - above - before - tie.before),
+        trimmed=max(0.0, n_outliers - bin_.above - before - tie.before),
         weight=n_outliers,
-        cost=cost_below + kept * value,
+        cost=bin_.cost_below + kept * value,
+        nearby=nearby,
     )
 
 
@@ -239,11 +243,6 @@ def _with_rounding(data: Execution, n_outliers: float) -> float:
     Little also beside the least of the weights, or it would hold whole rows.
     """
     return n_outliers + min(1e-12 * n_outliers, 1e-6 * data.least_weight)
-
-
-def _octave(dtype: np.dtype[Any]) -> int:
-    """How many keys there are from a value up to its double."""
-    return 1 << int(np.finfo(dtype).nmant)
 
 
 def _key(value: float, dtype: np.dtype[Any]) -> int:

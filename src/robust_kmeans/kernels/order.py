@@ -35,9 +35,9 @@ def keys_of(d2: NDArray[np.floating]) -> NDArray[np.signedinteger]:
     return d2.view(KEYS[d2.dtype])
 
 
-def value_of(key: Any, dtype: np.dtype[Any]) -> Any:
-    """The value with this key, or the values with these keys."""
-    return np.asarray(key).astype(KEYS[dtype]).view(dtype)[()]
+def value_of(key: int, dtype: np.dtype[Any]) -> Any:
+    """The value with this key."""
+    return KEYS[dtype](key).view(dtype)
 
 
 @jit
@@ -110,6 +110,33 @@ def bin_past(counts, mass, budget):
                 break
         above += mass[bin_]
     return found, found_above
+
+
+@jit
+def bins_and_costs(mass, sums, mass_changes, sums_changes, budget, bins, costs, unsure):
+    """Per change of a histogram, what is left when the budget runs out, from the last bin down.
+
+    Of the bin in which that happens, the mean of its rows is taken for those that go.
+
+    IN   mass (B,), sums (B,); mass_changes (L, B), sums_changes (L, B), budget
+    OUT  bins (L,): where the budget runs out; costs (L,): the sums of what is left; unsure
+         (L,): the weight on the lesser side of the cut in that bin
+    """
+    for c in range(bins.shape[0]):
+        bin_ = mass.shape[0] - 1
+        above = 0.0
+        while bin_ > 0 and above + mass[bin_] + mass_changes[c, bin_] <= budget:
+            above += mass[bin_] + mass_changes[c, bin_]
+            bin_ -= 1
+        weight = mass[bin_] + mass_changes[c, bin_]
+        trimmed = min(max(budget - above, 0.0), weight)
+        kept = 1 - trimmed / weight if weight > 0 else 0.0
+        cost = kept * (sums[bin_] + sums_changes[c, bin_])
+        for below in range(bin_):
+            cost += sums[below] + sums_changes[c, below]
+        bins[c] = bin_
+        costs[c] = cost
+        unsure[c] = min(trimmed, weight - trimmed)
 
 
 @jit

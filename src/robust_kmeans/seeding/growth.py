@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.order import value_of
 from robust_kmeans.seeding.drawing import EQUAL_CHANCES, clipped, draw
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.order import HISTOGRAM, Histogram, KeyRange
+from robust_kmeans.sweeps.order import HISTOGRAM, Histogram, KeyRange, estimates
 from robust_kmeans.sweeps.sampling import Row, row_d2
 from robust_kmeans.sweeps.seeding import (
     PRICE,
@@ -203,9 +202,10 @@ class Growth:
         return states, cut, keys, look
 
     def _look_near_the_cut(self) -> None:
-        """Look again where the last look was not near the cut, as the first one cannot be."""
+        """Look again where the last look does not show what candidates may do to the cut."""
         keys = where_to_look(self._data.dtype, self.cut)
-        if self._keys is None or self._keys.shift > keys.shift or self._keys.low > keys.low:
+        last = self._keys or KeyRange(0, keys.high)
+        if last.shift > keys.shift + 2 or last.low > (keys.low + keys.high) // 2:
             self._keys = keys
             self.states, self._look = self._data.run(HISTOGRAM, self.states, keys)
 
@@ -253,25 +253,9 @@ def _undecided(
     n_outliers: float,
     dtype: np.dtype[Any],
 ) -> list[int]:
-    """Candidates that may leave the least cost, as far as histograms tell.
-
-    In the bin in which the cut falls it is not known which rows go, only their mean: that is
-    wrong by no more than the rows on the lesser side times the width of the bin.
-    """
+    """Candidates that may leave the least cost, as far as prices tell."""
     if look is None or keys is None:
         return [int(np.argmin(changes[1, :, 0]))]
-    mass, sums = changes[0] + look.mass, changes[1] + look.sums
-    from_here_on = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]
-    bins = np.maximum(np.sum(from_here_on > n_outliers, axis=1) - 1, 0)
-    at = np.arange(len(mass)), bins
-    trimmed = np.clip(n_outliers - (from_here_on[at] - mass[at]), 0, mass[at])
-    below = np.where(np.arange(mass.shape[1]) < bins[:, np.newaxis], sums, 0).sum(axis=1)
-    costs = below + sums[at] * (1 - trimmed / mass[at])
-    edges = value_of(keys.low + (np.array([bins - 1, bins]) << keys.shift), dtype)
-    # Nothing is known of the first bin, which is all the rest, and of the last, which is open.
-    closed = (bins > 0) & (bins < mass.shape[1] - 1)
-    errors = np.where(
-        closed, np.minimum(trimmed, mass[at] - trimmed) * (edges[1] - edges[0]), np.inf
-    )
-    errors += ROUNDING * costs
+    costs, errors = estimates(look, keys, changes, n_outliers, dtype)
+    errors += ROUNDING * np.abs(costs)
     return np.flatnonzero(costs - errors <= np.min(costs + errors)).tolist()

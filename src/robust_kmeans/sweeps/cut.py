@@ -25,7 +25,7 @@ class Cut:
     trimmed: float
     weight: float
     cost: float
-    nearby: float = field(default=0.0, compare=False)
+    nearby: int = field(default=0, compare=False)
 
 
 def kept_weights(chunk: Chunk, state: RowState, cut: Cut) -> NDArray[np.float64]:

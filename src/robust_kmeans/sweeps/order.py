@@ -46,6 +46,36 @@ class Histogram:
         return found, float(above)
 
 
+class Estimates(NamedTuple):
+    """Trimmed costs, by how much they may be off at most, per change of a histogram."""
+
+    costs: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def estimates(
+    look: Histogram,
+    keys: KeyRange,
+    changes: NDArray[np.float64],
+    budget: float,
+    dtype: np.dtype[Any],
+) -> Estimates:
+    """The trimmed costs after each change of weight and cost per bin, (2, L, bins).
+
+    In the bin in which the cut falls it is not known which rows go, only their mean: that is
+    wrong by no more than the weight on the lesser side times the width of the bin.
+    """
+    n_changes = changes.shape[1]
+    bins, costs = np.empty(n_changes, np.int64), np.empty(n_changes)
+    unsure = np.empty(n_changes)
+    order.bins_and_costs(look.mass, look.sums, changes[0], changes[1], budget, bins, costs, unsure)
+    # The first bin is all that lies below, from 0 on; the last one is open.
+    ends = np.array([bins - 1, bins]).clip(0, N_BINS) << keys.shift
+    low, high = (keys.low + ends).astype(order.KEYS[dtype]).view(dtype)
+    widths = np.where(bins > 0, high - low, high)
+    return Estimates(costs, np.where(bins <= N_BINS, unsure * widths, np.inf))
+
+
 class Asked(NamedTuple):
     """Rows with least ≤ D² ≤ most, at most so many."""
 
