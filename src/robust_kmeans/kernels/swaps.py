@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from robust_kmeans.kernels.distances import TILE, own_distance, transpose
+from robust_kmeans.kernels.distances import TILE, transpose
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
+from robust_kmeans.kernels.row_registers import squared_distance
 
 
 @jit
@@ -52,7 +53,7 @@ def price_swaps(
     """
     n_rows, n_features = rows.shape
     real = rows.dtype.type
-    lanes = n_lanes(rows.itemsize)
+    lanes = n_lanes(rows)
     stride = TILE + lanes
     tile = aligned_empty(n_features * stride, rows.dtype)
     tile[:] = 0
@@ -126,7 +127,7 @@ def hand_over(rows, centers, moved, gaps, d2, labels, labels_out, d2_out, orphan
             found += 1
         elif four * own > gaps[label]:
             # Otherwise the triangle inequality rules it out.
-            distance = own_distance(rows, i, centers, moved)
+            distance = squared_distance(rows, i, centers, moved)
             if distance < own:
                 own = distance
                 label = moved
