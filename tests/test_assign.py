@@ -225,7 +225,7 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
 def test_reassigning_changes_no_bit(n_features, k, step, dtype):
     # More than two blocks, so that positions within and across blocks are mixed up if at all;
     # after the longest step nearly all rows are in doubt, and blocks are no longer asked.
-    X, centers = data(gaussian, 3 * kernels.BLOCK + 77, n_features, k, dtype)
+    X, centers = data(gaussian, 3 * kernels.BLOCK_ROWS[1] + 77, n_features, k, dtype)
     moved = (centers * (1 + step)).astype(dtype)
     far = np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001
     labels, _, others = assigned(X, centers)

@@ -41,7 +41,7 @@ from robust_kmeans.kernels.lanes import (
     where,
     width_of_register,
 )
-from robust_kmeans.kernels.row_registers import squared_distance, transpose_square
+from robust_kmeans.kernels.row_registers import prefetch, squared_distance, transpose_square
 from robust_kmeans.kernels.totals import recount_changed
 
 Floats = NDArray[np.floating]
@@ -51,8 +51,10 @@ Bounds = NDArray[np.float32]
 # Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
 # which keeps rounding small for wide rows.
 FEATURES = 64
-# Rows that are gone through a second time while they are in the L2 cache.
-BLOCK = 2048
+# Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
+# and not too few for a tile to be full, nor so many that what is kept per row fills the L1 cache.
+BLOCK_BYTES = 2**19
+BLOCK_ROWS = (256, 2048)
 # Where more rows than this share are in doubt, it is cheaper not to ask; so many blocks pass
 # before they are asked again.
 MOSTLY = 0.75
@@ -144,6 +146,7 @@ def assign(rows, which, centers, packed, labels, d2, others):
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(rows.dtype).tiny
     largest = norms[:n_centers].max()
+    n_ahead = lanes // norms.shape[0] + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
         for i in range(lanes):
@@ -165,6 +168,11 @@ def assign(rows, which, centers, packed, labels, d2, others):
                 part = fused(x, x, part)
             square = square + part
             for j in range(0, norms.shape[0], 4):
+                if n_features > width:
+                    # Wide rows are too far apart for the machine to foresee which are next.
+                    for i in range(j * n_ahead, min((j + 4) * n_ahead, lanes)):
+                        next_row = which[min(start + lanes + i, n_rows - 1)]
+                        prefetch(rows, next_row, first, n_here)
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
                 at = j * n_features + 4 * first
                 for f in range(n_here):
@@ -243,12 +251,14 @@ def reassign(
     OUT  labels (m,), others (m,), d2 (m,); sums (k, d) and mass (k,), float64: what new
          labels change in the totals, added to
     """
-    n_rows = rows.shape[0]
-    everywhere = np.arange(min(BLOCK, n_rows)).astype(np.int32)
+    n_rows, n_features = rows.shape
+    fewest, most = BLOCK_ROWS
+    block = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
+    everywhere = np.arange(block).astype(np.int32)
     found = np.empty_like(everywhere)
     unasked = 0
-    for start in range(0, n_rows, BLOCK):
-        part = slice(start, min(start + BLOCK, n_rows))
+    for start in range(0, n_rows, block):
+        part = slice(start, min(start + block, n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
         n_found = x.shape[0]
         if slack.shape[0] == 0 or unasked > 0:
@@ -296,7 +306,7 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
         # Without a branch: about half of the rows may be doubtful, in no order.
         out[found] = i
         square = real(bound) * real(bound)
-        found += not (bound > 0 and square > smallest and own * margin < square)
+        found += 1 - ((bound > 0) & (square > smallest) & (own * margin < square))
     return found
 
 

@@ -77,6 +77,30 @@ def squared_distance(_typing, rows, _i, centers, _j):
     return rows.dtype(rows, types.intp, centers, types.intp), emit
 
 
+@intrinsic
+def prefetch(_typing, rows, _i, _first, _n_values):
+    """Ask for some features of row i to be brought to the L2 cache."""
+    line = 64 * 8 // rows.dtype.bitwidth
+
+    def emit(context, builder, _signature, arguments):
+        array = cgutils.create_struct_proxy(rows)(context, builder, arguments[0])
+        row, first, n_values = arguments[1:]
+        n_features = cgutils.unpack_tuple(builder, array.shape)[1]
+        start = builder.add(builder.mul(row, n_features), first)
+        integer, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, integer, integer, integer])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        step = n_values.type(line)
+        with cgutils.for_range_slice(builder, n_values.type(0), n_values, step) as (offset, _):
+            place = builder.gep(array.data, [builder.add(start, offset)])
+            # For reading, into the second level, as data.
+            arguments_ = [builder.bitcast(place, byte), integer(0), integer(2), integer(1)]
+            builder.call(function, arguments_)
+        return context.get_dummy_value()
+
+    return types.none(rows, types.intp, types.intp, types.intp), emit
+
+
 def _total(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)

@@ -124,14 +124,6 @@ def accumulate(
 
 
 @jit
-def _count_row(rows, i, label, sign, centers, sums, mass):
-    """Let a row of weight 1 count in a cluster's totals (sign 1), or no longer (sign −1)."""
-    mass[label] += sign
-    for f in range(rows.shape[1]):
-        sums[label, f] += sign * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
-
-
-@jit
 def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
@@ -142,8 +134,13 @@ def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     for p in range(which.shape[0]):
         i = which[p]
         if kept[i]:
-            _count_row(rows, i, before[i], -1.0, centers, sums, mass)
-            _count_row(rows, i, after[i], 1.0, centers, sums, mass)
+            old, new = before[i], after[i]
+            mass[old] -= 1.0
+            mass[new] += 1.0
+            for f in range(rows.shape[1]):
+                value = np.float64(rows[i, f])
+                sums[old, f] -= value - np.float64(centers[old, f])
+                sums[new, f] += value - np.float64(centers[new, f])
 
 
 @jit
@@ -166,7 +163,11 @@ def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kep
             for i in range(first, last):
                 if kept_out[i] != kept[i]:
                     sign = 1.0 if kept_out[i] else -1.0
-                    _count_row(rows, i, labels[i], sign, centers, sums, mass)
+                    label = labels[i]
+                    mass[label] += sign
+                    for f in range(rows.shape[1]):
+                        deviation = np.float64(rows[i, f]) - np.float64(centers[label, f])
+                        sums[label, f] += sign * deviation
 
 
 @jit
