@@ -67,7 +67,7 @@ class Packed(NamedTuple):
     `factors` holds −2c, for four centres at a time: feature by feature, the four values next to
     each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
     centres that are missing from the last four.  `error` is what rounding can do to a score, as
-    a share of ‖x‖² + ‖c‖².
+    a share of ‖x‖² + 2‖c‖².
     """
 
     origin: Floats
@@ -95,24 +95,25 @@ def _pack(centers, origin, factors, norms):
     """Fill the parts of `Packed`, and return its `error`.
 
     A sum is off by at most eps/2 times its depth, how many additions a term goes through, as a
-    share of all terms' size.  Scores are sums of at most 64 terms, added up, one per 64 features;
-    `squared_distance` has a depth of one per `lanes` features and log₂ lanes.  The terms of
-    either add up to no more than 2(‖x‖² + ‖c‖²).  The shift rounds x and c once each.
+    share of all terms' size.  A score adds ‖c‖², no more than 64 terms, and one sum per 64
+    features; its terms add up to no more than ‖x‖² + 2‖c‖².  `squared_distance` has a depth of one
+    per `lanes` features and log₂ lanes, and is at most 2(‖x‖² + ‖c‖²).  The shift, which rounds x
+    and c once each, adds four.
 
     IN   centers (k, d), origin (d,)
     OUT  factors (⌈k/4⌉·d·4,), norms (⌈k/4⌉·4,)
     """
     n_centers, n_features = centers.shape
     real = centers.dtype.type
-    depth = min(n_features, FEATURES) + 2 * (n_features // n_lanes(centers))
-    error = (depth + 16) * np.finfo(centers.dtype).eps
+    depth = min(n_features, FEATURES) + 3 * (n_features // n_lanes(centers)) + 26
+    error = depth * np.finfo(centers.dtype).eps / 2
     for j in range(n_centers):
         square = 0.0
         for f in range(n_features):
             value = centers[j, f] - origin[f]
             square += np.float64(value) * np.float64(value)
             factors[(j // 4 * n_features + f) * 4 + j % 4] = real(-2) * value
-        norms[j] = square * (1 - error)
+        norms[j] = square * (1 - 2 * error)
     return error
 
 
@@ -145,7 +146,7 @@ def assign(rows, which, centers, packed, labels, d2, others):
     certain = real(1) - error
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(rows.dtype).tiny
-    largest = norms[:n_centers].max()
+    twice, largest = real(2) * error, real(2) * norms[:n_centers].max()
     n_ahead = lanes // norms.shape[0] + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
@@ -205,7 +206,7 @@ def assign(rows, which, centers, packed, labels, d2, others):
         store(second, 0, runner_up)
         store(winner, 0, label)
         store(squares, 0, square)
-        margin = fused(square + spread(largest), spread(real(2) * error), spread(smallest))
+        margin = fused(square + spread(largest), spread(twice), spread(smallest))
         certain_all = all_of(nearest + margin < runner_up)
         for i in range(size):
             row, own = positions[i], np.uint32(winner[i])
@@ -214,7 +215,7 @@ def assign(rows, which, centers, packed, labels, d2, others):
             others[row] = bounds[i]
         if not certain_all:
             for i in range(size):
-                margin_ = real(2) * error * (squares[i] + norms[np.uint32(winner[i])]) + smallest
+                margin_ = twice * (squares[i] + real(2) * norms[np.uint32(winner[i])]) + smallest
                 if not best[i] + margin_ < second[i]:
                     row = positions[i]
                     labels[row], d2[row], next_d2 = _nearest_directly(rows, row, centers)

@@ -13,11 +13,21 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import width_of_register
+from robust_kmeans.kernels.lanes import (
+    aligned_empty,
+    fused,
+    load,
+    n_lanes,
+    spread,
+    store,
+    width_of_register,
+)
 from robust_kmeans.kernels.row_registers import transpose_square
 
-# Rows per tile.
+# Rows per tile, and how far its lines are apart: a little farther, as lines a power of two apart
+# would compete for the same places in the cache.
 TILE = 128
+STRIDE = TILE + 64
 
 
 @jit
@@ -44,14 +54,31 @@ def pairwise(rows, centers, out):
     IN   rows (m, d), centers (k, d)
     OUT  out (m, k)
     """
-    n_rows, n_features = rows.shape
-    for i in range(n_rows):
-        for j in range(centers.shape[0]):
-            total = rows.dtype.type(0)
-            for f in range(n_features):
-                difference = rows[i, f] - centers[j, f]
-                total += difference * difference
-            out[i, j] = np.sqrt(total)
+    n_rows, n_centers = rows.shape[0], centers.shape[0]
+    tile = empty_tile(rows)
+    found = aligned_empty(4 * TILE, rows.dtype)
+    positions = np.empty(TILE, np.int32)
+    for start in range(0, n_rows, TILE):
+        size = min(TILE, n_rows - start)
+        for i in range(size):
+            positions[i] = start + i
+        transpose(rows, positions[:size], tile, STRIDE)
+        for j in range(0, n_centers, 4):
+            four_distances(tile, size, centers, j, found)
+            for p in range(4 * TILE):
+                found[p] = np.sqrt(found[p])
+            for c in range(min(4, n_centers - j)):
+                for i in range(size):
+                    out[start + i, j + c] = found[c * TILE + i]
+
+
+@jit
+def empty_tile(rows):
+    """Memory for `transpose`, with lines of `STRIDE` values."""
+    tile = aligned_empty(rows.shape[1] * STRIDE, rows.dtype)
+    # What is never filled is computed with all the same.
+    tile[:] = 0
+    return tile
 
 
 @jit
@@ -75,3 +102,29 @@ def transpose(rows, which, tile, stride):
                 rows, positions, 0, f, min(width, n_features - f), origin,
                 tile, f * stride + i, stride,
             )  # fmt: skip
+
+
+@jit
+def four_distances(tile, n_rows, centers, j, out):
+    """D² of the rows of a tile to four centres, j and the next; the last one fills up.
+
+    Four at a time, so that a wide tile is read less often; rows in lanes, so that no row's result
+    depends on its neighbours.
+
+    IN   tile (d·STRIDE,), its first n_rows columns filled; centers (k, d), j
+    OUT  out (4·TILE,): one after the other
+    """
+    last, lanes, real = centers.shape[0] - 1, n_lanes(tile), tile.dtype.type
+    j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+    for first in range(0, n_rows, lanes):
+        s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
+        for f in range(centers.shape[1]):
+            x = load(tile, f * STRIDE + first)
+            a0, a1 = x - spread(centers[j, f]), x - spread(centers[j1, f])
+            a2, a3 = x - spread(centers[j2, f]), x - spread(centers[j3, f])
+            s0, s1 = fused(a0, a0, s0), fused(a1, a1, s1)
+            s2, s3 = fused(a2, a2, s2), fused(a3, a3, s3)
+        store(out, first, s0)
+        store(out, TILE + first, s1)
+        store(out, 2 * TILE + first, s2)
+        store(out, 3 * TILE + first, s3)

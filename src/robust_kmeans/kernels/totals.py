@@ -1,7 +1,7 @@
 """Sums over rows, accumulated in float64 whatever the dtype of the data.
 
 Weights are float64, or empty when every row weighs 1.  `clipped_mass`, `locate_mass` and
-`cost_below` are one pass over D², `recount_cut` two over D² and flags; `accumulate` and
+`cost_below` are one pass over D², `recount_cut` one over D² and flags; `accumulate` and
 `periodic_ranges` read the rows once, `recount_changed` those that are asked for.
 """
 
@@ -151,23 +151,29 @@ def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kep
          kept (m,): whether a row counts; centers (k, d)
     OUT  kept_out (m,): whether it counts now; sums (k, d) and mass (k,), float64, added to
     """
-    for i in range(rows.shape[0]):
-        kept_out[i] = not (d2[i] > value or (d2[i] == value and start + i < boundary_row))
-    # Hardly any row changes sides: most blocks are compared and left.
+    value = d2.dtype.type(value)
+    # Hardly any row is at the cut or changes sides: most blocks are compared and left.
     for first in range(0, rows.shape[0], BLOCK):
         last = min(first + BLOCK, rows.shape[0])
-        n_changed = 0
+        near, before, after = d2[first:last], kept[first:last], kept_out[first:last]
+        tied, changed = False, np.uint8(0)
+        for i in range(last - first):
+            after[i] = near[i] <= value
+            tied |= near[i] == value
+        for i in range(last - first):
+            changed |= after[i] ^ before[i]
+        if not (tied or changed):
+            continue
         for i in range(first, last):
-            n_changed += kept_out[i] != kept[i]
-        if n_changed > 0:
-            for i in range(first, last):
-                if kept_out[i] != kept[i]:
-                    sign = 1.0 if kept_out[i] else -1.0
-                    label = labels[i]
-                    mass[label] += sign
-                    for f in range(rows.shape[1]):
-                        deviation = np.float64(rows[i, f]) - np.float64(centers[label, f])
-                        sums[label, f] += sign * deviation
+            if d2[i] == value and start + i < boundary_row:
+                kept_out[i] = 0
+            if kept_out[i] != kept[i]:
+                sign = 1.0 if kept_out[i] else -1.0
+                label = labels[i]
+                mass[label] += sign
+                for f in range(rows.shape[1]):
+                    deviation = np.float64(rows[i, f]) - np.float64(centers[label, f])
+                    sums[label, f] += sign * deviation
 
 
 @jit
