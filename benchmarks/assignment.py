@@ -1,12 +1,11 @@
-"""Which assignment kernel is faster for which width of rows: tiles or a shortlist.
+"""The assignment kernel beside the matrix product that others build theirs on.
 
-`robust_kmeans.kernels.distances.assign` measures rows tile by tile, and wide ones with many
-centres through a matrix product that leaves a shortlist of centres; `SHORTLIST_FEATURES` and
-`SHORTLIST_CENTERS` say where it changes over.  This script times both on the same rows, in
-turns, on one thread, for a first assignment of Gaussian rows to centres that are random rows:
-median of 5.
+`robust_kmeans.kernels.assign.assign` finds the nearest centre of each row, its exact D², and a
+bound for all other centres.  This script times it on one thread beside `rows @ centers.T` alone,
+a part of what scikit-learn and faiss do: on the same rows, in turns, for Gaussian rows and
+centres that are random rows; median of 5.
 
-ratio = tiles / shortlist: above 1 the shortlist is faster.
+ratio = product / assign: above 1, finding the labels takes less time than the product.
 
     python benchmarks/assignment.py [--quick]
 """
@@ -14,24 +13,21 @@ ratio = tiles / shortlist: above 1 the shortlist is faster.
 from __future__ import annotations
 
 import argparse
-import math
 import time
+from collections.abc import Callable
 from statistics import median
-from unittest import mock
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from robust_kmeans.kernels import distances
+from robust_kmeans.kernels.assign import assign, pack
 from robust_kmeans.sweeps.base import all_positions
 
 DTYPES = ("float32", "float64")
-N_FEATURES = (4, 9, 34, 64, 128, 256, 784)
+N_FEATURES = (3, 9, 34, 64, 128, 256, 784)
 N_CENTERS = (10, 50, 200, 1000)
 # As many values as a chunk of a few megabytes has, whatever the width.
 N_VALUES = 2**20
-# `assign` uses the shortlist from this many features on: never, and always.
-CHANGE_OVER = {"tiles": math.inf, "shortlist": 0}
 
 
 def main() -> None:
@@ -39,42 +35,36 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny and once: only to see it run")
     quick = parser.parse_args().quick
     n_values, repeats = (2**12, 1) if quick else (N_VALUES, 5)
-    print(f"{'dtype':7}  {'d':>3}  {'k':>3}  {'rows':>6}  tiles (ms)  shortlist (ms)  ratio")
+    print(f"{'dtype':7}  {'d':>3}  {'k':>4}  {'rows':>6}  assign (ms)  product (ms)  ratio")
     with threadpool_limits(1, user_api="blas"):
         for dtype in DTYPES:
             for k in N_CENTERS:
-                ratios = {}
                 for d in N_FEATURES:
                     rows = gaussian_rows(max(k, n_values // d), d, dtype)
-                    tiles, shortlist = times(rows, rows[:k].copy(), repeats)
-                    ratios[d] = tiles / shortlist
+                    ours, product = times(rows, rows[:k].copy(), repeats)
                     print(
-                        f"{dtype:7}  {d:3}  {k:3}  {len(rows):6}  {tiles * 1e3:10.2f}  "
-                        f"{shortlist * 1e3:14.2f}  {ratios[d]:5.2f}",
+                        f"{dtype:7}  {d:3}  {k:4}  {len(rows):6}  {ours * 1e3:11.2f}  "
+                        f"{product * 1e3:12.2f}  {product / ours:5.2f}",
                         flush=True,
                     )
-                print(f"{dtype}, k={k}: {crossover(ratios)}", flush=True)
 
 
 def times(rows: np.ndarray, centers: np.ndarray, repeats: int) -> list[float]:
-    """Median seconds of each kernel, after a run that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in CHANGE_OVER}
+    """Median seconds of either, after a run that does not count."""
+    labels, others = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
+    d2, products = np.empty(len(rows), rows.dtype), np.empty((len(rows), len(centers)), rows.dtype)
+    everywhere = all_positions(len(rows))
+    contenders: list[Callable[[], object]] = [
+        lambda: assign(rows, everywhere, centers, pack(centers), labels, d2, others),
+        lambda: np.matmul(rows, centers.T, out=products),
+    ]
+    seconds: list[list[float]] = [[], []]
     for _ in range(repeats + 1):
-        for name, features in CHANGE_OVER.items():
-            labels = np.empty(len(rows), np.int32)
-            others = np.empty(len(rows), rows.dtype)
-            with mock.patch.multiple(distances, SHORTLIST_FEATURES=features, SHORTLIST_CENTERS=0):
-                start = time.perf_counter()
-                distances.assign(rows, all_positions(len(rows)), centers, labels, others)
-                seconds[name].append(time.perf_counter() - start)
-    return [median(runs[1:]) for runs in seconds.values()]
-
-
-def crossover(ratios: dict[int, float]) -> str:
-    """The width from which on the shortlist always won."""
-    slower = [d for d, ratio in ratios.items() if ratio <= 1]
-    wider = [d for d in ratios if d > max(slower, default=0)]
-    return f"shortlist from {wider[0]} features on" if wider else "tiles for all widths"
+        for run, measured in zip(contenders, seconds, strict=True):
+            start = time.perf_counter()
+            run()
+            measured.append(time.perf_counter() - start)
+    return [median(measured[1:]) for measured in seconds]
 
 
 def gaussian_rows(n: int, d: int, dtype: str) -> np.ndarray:

@@ -53,15 +53,13 @@ def test_comparison_has_a_row_for_every_task_and_dtype(run, tmp_path):
     ]
 
 
-def test_assignment_times_both_kernels_for_every_shape(run):
+def test_assignment_is_timed_for_every_shape(run):
     header, *lines = run("assignment.py")
     assert header.split()[:4] == ["dtype", "d", "k", "rows"]
-    shapes = [tuple(line.split()[:3]) for line in lines if "," not in line]
-    widths = (4, 9, 34, 64, 128, 256, 784)
-    assert shapes == [
+    widths = (3, 9, 34, 64, 128, 256, 784)
+    assert [tuple(line.split()[:3]) for line in lines] == [
         (dtype, str(d), str(k)) for dtype, k, d in product(DTYPES, (10, 50, 200, 1000), widths)
     ]
-    assert sum(line.startswith(DTYPES) and "," in line for line in lines) == 8
 
 
 def test_counts_of_outliers_have_a_line_for_every_workload(run, tmp_path):

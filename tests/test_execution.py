@@ -10,14 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from robust_kmeans import RobustKMeans, robust_kmeans_plusplus
 from robust_kmeans.clustering import finish
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.base import CHUNK_ROWS, plan_chunks
 from robust_kmeans.execution.memory import InMemory, default_threads
-from robust_kmeans.kernels.distances import SHORTLIST_FEATURES
 from robust_kmeans.pipeline import Plan, solve
 from robust_kmeans.seeding.registry import SEEDINGS
 from robust_kmeans.sweeps.base import Chunk, Sweep, nothing
@@ -148,22 +146,6 @@ def test_no_thread_outlives_a_fit():
     X = np.random.RandomState(0).standard_normal((200_000, 5))
     RobustKMeans(3, n_threads=3, max_iter=2, random_state=0).fit(X)
     assert threading.active_count() == before
-
-
-def blas_threads():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-
-def test_blas_runs_on_one_thread_inside_and_is_restored_in_any_order():
-    outside = blas_threads()
-    X = np.zeros((10, SHORTLIST_FEATURES))
-    first, second = InMemory(X), InMemory(X)
-    with first:
-        assert set(blas_threads()) == {1}
-        second.__enter__()
-    assert set(blas_threads()) == {1}
-    second.__exit__(None, None, None)
-    assert blas_threads() == outside
 
 
 @pytest.mark.parametrize(("value", "limit"), [("1", 1), ("1,4", 1), ("0", None), ("many", None)])

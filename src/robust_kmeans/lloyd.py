@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +39,7 @@ from robust_kmeans.trimming import Placed, find_cut, where_to_look
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
 STALE = 64.0
+NO_SLACK: NDArray[np.float32] = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def trimmed_lloyd(
     max_iter: int,
     tol: float,
     report: Callable[[int, float], object] | None = None,
+    bounds: bool = True,
 ) -> LloydRun:
     """Iterate from the centres of `start` until they rest.
 
@@ -68,7 +69,8 @@ def trimmed_lloyd(
     at most `tol` times the mean squared deviation of an inlier per feature, ρ/((n − z)·d).
     (scikit-learn compares with the variance of X, which outliers inflate.)  Unchanged labels
     and cut give the same means, hence no movement, and end the run for any `tol`.  `report`
-    is told each iteration's number and ρ, 0 for the initial centres.
+    is told each iteration's number and ρ, 0 for the initial centres.  Without `bounds` every
+    row is compared with every centre in every iteration; the result is the same.
     """
     centers, states, cut = start.centers, start.states, start.cut
     del start  # the memory of its states can then be used again
@@ -88,7 +90,7 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut) if n_outliers else None
-        step = Moved(moved, _slack(movement, data.dtype), keys)
+        step = Moved(moved, _slack(movement) if bounds else NO_SLACK, keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)
         if data.weighted or cut.cost * STALE < cost_when_totalled:
@@ -130,10 +132,9 @@ def _means_or_farthest_inliers(
     return moved
 
 
-def _slack(movement: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.floating]:
+def _slack(movement: NDArray[np.float64]) -> NDArray[np.float32]:
     """For each centre, how far any of the others has moved at most, rounded up."""
     first, *rest = np.sort(np.sqrt(movement))[::-1]
     second = rest[0] if rest else 0.0
     farthest = np.where(np.arange(len(movement)) == np.argmax(movement), second, first)
-    slack: NDArray[np.floating] = (farthest * (1 + 4 * np.finfo(dtype).eps)).astype(dtype)
-    return slack
+    return np.nextafter(farthest.astype(np.float32), np.float32(np.inf))

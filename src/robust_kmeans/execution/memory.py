@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States, plan_chunks
-from robust_kmeans.execution.blas import ONE_BLAS_THREAD
-from robust_kmeans.kernels.distances import SHORTLIST_FEATURES
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary
 
 
@@ -76,9 +74,6 @@ class InMemory(Execution):
     def __enter__(self) -> InMemory:
         if self._n_helpers:
             self._pool = self._resources.enter_context(ThreadPoolExecutor(self._n_helpers))
-        if self.n_features >= SHORTLIST_FEATURES:
-            # Matrix products run inside the threads; BLAS must not start its own on top.
-            self._resources.enter_context(ONE_BLAS_THREAD)
         return self
 
     def __exit__(

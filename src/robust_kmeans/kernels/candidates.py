@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.bits import as_bits, lowest
-from robust_kmeans.kernels.distances import TILE, transpose
+from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, transpose
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
+from robust_kmeans.kernels.lanes import aligned_empty, fused, load, n_lanes, spread, store
 from robust_kmeans.kernels.order import bin_of
+from robust_kmeans.kernels.row_registers import squared_distance
 
-# Rows with at least so many features are measured along them, a few at a time.
-WIDE = 64
-WIDE_TILE = 16
+# Rows of at least so many bytes are measured along the features: transposing would cost more.
+WIDE = 192
 
 
 @jit
@@ -39,86 +39,79 @@ def try_candidates(
          order where they are and their new D², as many as fit; mass (L, B) and sums (L, B),
          or (0, 0) for none, added to: weight and cost that bins gain or lose
     """
-    n_features = rows.shape[1]
-    # For a single candidate transposing does not pay.
-    narrow = n_features < WIDE and candidates.shape[0] > 1
-    tile_rows = TILE if n_features < WIDE else WIDE_TILE
-    lanes = n_lanes(rows.itemsize)
-    stride = TILE + lanes
-    tile = aligned_empty(n_features * stride if narrow else 0, rows.dtype)
-    tile[:] = 0
+    n_features, n_candidates = candidates.shape[1], candidates.shape[0]
+    narrow = n_features * rows.itemsize < WIDE
+    lanes = n_lanes(rows)
+    tile = empty_tile(rows[:, : n_features if narrow else 0])
     own = aligned_empty(TILE, rows.dtype)
-    own[:] = -np.inf
-    new = aligned_empty(TILE, rows.dtype)
+    new = aligned_empty(n_candidates * TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
     won = np.empty(TILE, np.int32)
     capacity, last = positions.shape[1], sums.shape[1] - 1
-    for start in range(0, which.shape[0], tile_rows):
-        part = which[start : start + tile_rows]
-        if narrow:
-            transpose(rows, part, tile, stride)
+    for start in range(0, which.shape[0], TILE):
+        part = which[start : start + TILE]
+        # Behind the last row nothing is won.
+        own[part.shape[0] :] = -np.inf
         for i in range(part.shape[0]):
             own[i] = d2[part[i]]
-        # Behind the last row nothing is won.
-        if part.shape[0] < tile_rows:
-            own[part.shape[0] :] = -np.inf
-        for c in range(candidates.shape[0]):
-            if narrow:
-                _measure_across(tile, stride, part.shape[0], candidates[c], new)
-            else:
-                _measure_along(rows, part, candidates[c], new)
-            found = 0
+        if narrow:
+            transpose(rows, part, tile, STRIDE)
+            _measure_across(tile, part.shape[0], candidates, new)
+        else:
+            _measure_along(rows, part, candidates, new)
+        for c in range(n_candidates):
+            found, here = 0, c * TILE
             for first in range(0, part.shape[0], lanes):
-                bits = as_bits(load(new, first) < load(own, first))
+                bits = as_bits(load(new, here + first) < load(own, first))
                 while bits != 0:
                     won[found] = first + lowest(bits)
                     found += 1
                     bits &= bits - 1
             for p in range(min(found, capacity - n_won[c])):
                 positions[c, n_won[c] + p] = part[won[p]]
-                values[c, n_won[c] + p] = new[won[p]]
+                values[c, n_won[c] + p] = new[here + won[p]]
             n_won[c] += found
-            if last >= 0:
-                for p in range(found):
-                    i = won[p]
-                    weight = weights[part[i]] if weights.shape[0] > 0 else 1.0
-                    old_bin = 0 if own[i] < least else bin_of(own_keys[i], low, shift, last)
-                    new_bin = 0 if new[i] < least else bin_of(new_keys[i], low, shift, last)
-                    mass[c, old_bin] -= weight
-                    mass[c, new_bin] += weight
-                    sums[c, old_bin] -= weight * np.float64(own[i])
-                    sums[c, new_bin] += weight * np.float64(new[i])
+            if last < 0:
+                continue
+            for p in range(found):
+                i = won[p]
+                old_value, new_value = own[i], new[here + i]
+                weight = weights[part[i]] if weights.shape[0] > 0 else 1.0
+                old_bin = 0 if old_value < least else bin_of(own_keys[i], low, shift, last)
+                new_bin = 0 if new_value < least else bin_of(new_keys[here + i], low, shift, last)
+                mass[c, old_bin] -= weight
+                mass[c, new_bin] += weight
+                sums[c, old_bin] -= weight * np.float64(old_value)
+                sums[c, new_bin] += weight * np.float64(new_value)
 
 
 @jit
-def _measure_across(tile, stride, n_rows, candidate, out):
-    """Squared distances of the rows in the columns of a tile.
+def _measure_across(tile, n_rows, candidates, out):
+    """Squared distances of the rows in the columns of a tile from each candidate.
 
-    IN   tile (d·stride,), stride, n_rows, candidate (d,)
-    OUT  out (TILE,): the first `n_rows` of it
+    IN   tile (d·STRIDE,), its first `n_rows` columns filled; candidates (L, d)
+    OUT  out (L·TILE,): of each candidate the first `n_rows`
     """
     zero = tile.dtype.type(0)
-    for first in range(0, n_rows, n_lanes(tile.itemsize)):
-        total = spread(zero)
-        for f in range(candidate.shape[0]):
-            difference = load(tile, f * stride + first) - spread(candidate[f])
-            total = total + difference * difference
-        store(out, first, total)
+    for c in range(candidates.shape[0]):
+        for first in range(0, n_rows, n_lanes(tile)):
+            total = spread(zero)
+            for f in range(candidates.shape[1]):
+                difference = load(tile, f * STRIDE + first) - spread(candidates[c, f])
+                total = fused(difference, difference, total)
+            store(out, c * TILE + first, total)
 
 
 @jit
-def _measure_along(rows, which, candidate, out):
-    """Squared distances of some rows.
+def _measure_along(rows, which, candidates, out):
+    """Squared distances of some rows from each candidate.
 
-    IN   rows (m, d), which (p,), candidate (d,)
-    OUT  out (p,)
+    IN   rows (m, d), which (p,), candidates (L, d)
+    OUT  out (L·TILE,): of each candidate the first p
     """
     for p in range(which.shape[0]):
-        total = rows.dtype.type(0)
-        for f in range(candidate.shape[0]):
-            difference = rows[which[p], f] - candidate[f]
-            total += difference * difference
-        out[p] = total
+        for c in range(candidates.shape[0]):
+            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)
 
 
 @jit

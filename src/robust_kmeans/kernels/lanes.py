@@ -1,6 +1,6 @@
-"""Many values at once, for the one kernel that the compiler does not vectorise well by itself.
+"""Many values at once, for kernels that the compiler does not vectorise well by itself.
 
-A `Lanes` stands for as many values as four vector registers hold.  Code that reads as if it
+A `Lanes` stands for as many values as a few vector registers hold.  Code that reads as if it
 were about one value, such as `where(total < best, total, best)`, works on all of them, and
 every lane is computed alike, so that no result depends on its neighbours.  The compiler, left
 alone, uses half of a 512-bit register and keeps running totals in memory.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,17 @@ from numba.extending import intrinsic, models, overload, register_model
 
 from robust_kmeans.kernels.jit import jit
 
-# Enough independent sums to hide how long one addition takes; few enough that totals, minima
-# and labels of all lanes stay in registers.
-REGISTERS = 4
-REGISTER_BYTES = 64 if binding.get_host_cpu_features().get("avx512f") else 32
+_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+REGISTER_BYTES = 64 if _WIDE else 32
+# A kernel that keeps four sums in registers has so many independent ones that it hides how
+# long one addition takes, and values are read once for four uses; there are 32 or 16 registers.
+REGISTERS = 4 if _WIDE else 2
 
-_LLVM_TYPES = {
+# Operations with flags of their own keep them, and lose the freedom of `jit` to reorder sums:
+# the same distance has the same bits in every kernel.
+IN_ORDER = ("nsz",)
+
+LLVM_TYPES = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
     types.boolean: ir.IntType(1),
@@ -47,14 +53,29 @@ class Lanes(types.Type):
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, lanes: Lanes) -> None:
-        vector = ir.VectorType(_LLVM_TYPES[lanes.dtype], lanes.width)
+        vector = ir.VectorType(LLVM_TYPES[lanes.dtype], lanes.width)
         super().__init__(manager, lanes, ir.ArrayType(vector, REGISTERS))
 
 
-@jit
-def n_lanes(itemsize):
-    """How many values of this many bytes are worked on at once."""
-    return REGISTERS * REGISTER_BYTES // itemsize
+def _constant(of_dtype: Callable[[Any], int]) -> Any:
+    """A function of an array that is a constant for its dtype, so that the compiler knows it."""
+
+    @intrinsic
+    def function(_typing, array):
+        value = of_dtype(array.dtype)
+
+        def emit(context, _builder, _signature, _arguments):
+            return context.get_constant(types.intp, value)
+
+        return types.intp(array), emit
+
+    return function
+
+
+width_of_register = _constant(lambda dtype: 8 * REGISTER_BYTES // dtype.bitwidth)
+"""How many values of an array fit in one register."""
+n_lanes = _constant(lambda dtype: REGISTERS * 8 * REGISTER_BYTES // dtype.bitwidth)
+"""How many values of an array are worked on at once."""
 
 
 @jit
@@ -68,7 +89,8 @@ def aligned_empty(n, dtype):
     return memory[skip : skip + n]
 
 
-def _lanes_of(dtype: Any) -> Lanes:
+def lanes_of(dtype: Any) -> Lanes:
+    """The `Lanes` of a Numba dtype."""
     return Lanes(dtype, 8 * REGISTER_BYTES // dtype.bitwidth)
 
 
@@ -91,9 +113,9 @@ def _on_each_register(
     )
 
 
-def _pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> list[Any]:
+def pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> list[Any]:
     """Where the vectors that start at `position` lie, one pointer per register."""
-    vector = ir.VectorType(_LLVM_TYPES[lanes.dtype], lanes.width)
+    vector = ir.VectorType(LLVM_TYPES[lanes.dtype], lanes.width)
     starts = (
         builder.add(position, ir.Constant(position.type, register * lanes.width))
         for register in range(REGISTERS)
@@ -104,11 +126,11 @@ def _pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> 
 @intrinsic
 def load(_typing, array, _position):
     """The values of `array` from a position on."""
-    lanes = _lanes_of(array.dtype)
+    lanes = lanes_of(array.dtype)
 
     def emit(context, builder, _signature, arguments):
         data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
-        vectors = [builder.load(at) for at in _pointers(builder, data, arguments[1], lanes)]
+        vectors = [builder.load(at) for at in pointers(builder, data, arguments[1], lanes)]
         for vector in vectors:
             vector.align = array.dtype.bitwidth // 8
         return _join(builder, vectors)
@@ -122,7 +144,7 @@ def store(_typing, array, _position, lanes):
 
     def emit(context, builder, _signature, arguments):
         data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
-        for register, at in enumerate(_pointers(builder, data, arguments[1], lanes)):
+        for register, at in enumerate(pointers(builder, data, arguments[1], lanes)):
             written = builder.store(builder.extract_value(arguments[2], register), at)
             written.align = array.dtype.bitwidth // 8
         return context.get_dummy_value()
@@ -133,7 +155,7 @@ def store(_typing, array, _position, lanes):
 @intrinsic
 def spread(_typing, value):
     """The same value in all lanes."""
-    lanes = _lanes_of(value)
+    lanes = lanes_of(value)
 
     def emit(_context, builder, _signature, arguments):
         integer = ir.IntType(32)
@@ -155,6 +177,52 @@ def where(_typing, mask, yes, no):
     return yes(mask, yes, no), emit
 
 
+@intrinsic
+def all_of(_typing, mask):
+    """Whether the mask is set in all lanes."""
+
+    def emit(_context, builder, _signature, arguments):
+        vectors = [builder.extract_value(arguments[0], register) for register in range(REGISTERS)]
+        together = reduce(builder.and_, vectors)
+        bits = ir.IntType(mask.width)
+        return builder.icmp_unsigned("==", builder.bitcast(together, bits), bits(2**mask.width - 1))
+
+    return types.boolean(mask), emit
+
+
+@intrinsic
+def fused(_typing, left, _right, _addend):
+    """The sum left · right + addend, rounded once where the machine can do that."""
+
+    def emit(_context, builder, _signature, arguments):
+        return _on_each_register(builder, lambda *xyz: multiply_add(builder, *xyz), arguments)
+
+    return left(left, left, left), emit
+
+
+@intrinsic
+def square_root(_typing, lanes):
+    """The square root of each value."""
+
+    def emit(_context, builder, _signature, arguments):
+        def emit_one(x):
+            name = f"llvm.sqrt.v{lanes.width}f{lanes.dtype.bitwidth}"
+            kind = ir.FunctionType(x.type, [x.type])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x])
+
+        return _on_each_register(builder, emit_one, arguments)
+
+    return lanes(lanes), emit
+
+
+def multiply_add(builder: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
+    """Emit x·y + z for one register."""
+    bits = 32 if isinstance(x.type.element, ir.FloatType) else 64
+    kind = ir.FunctionType(x.type, [x.type] * 3)
+    name = f"llvm.fmuladd.v{x.type.count}f{bits}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x, y, z])
+
+
 def _binary(emit_one: Callable[[Any, Any, Any], Any], *, gives_mask: bool = False) -> Any:
     """A function of two `Lanes` of the same type, from what it is on one register."""
 
@@ -172,9 +240,9 @@ def _binary(emit_one: Callable[[Any, Any, Any], Any], *, gives_mask: bool = Fals
 
 minimum = _binary(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
-_add = _binary(lambda b, x, y: b.fadd(x, y))
-_subtract = _binary(lambda b, x, y: b.fsub(x, y))
-_multiply = _binary(lambda b, x, y: b.fmul(x, y))
+_add = _binary(lambda b, x, y: b.fadd(x, y, flags=IN_ORDER))
+_subtract = _binary(lambda b, x, y: b.fsub(x, y, flags=IN_ORDER))
+_multiply = _binary(lambda b, x, y: b.fmul(x, y, flags=IN_ORDER))
 _less = _binary(lambda b, x, y: b.fcmp_ordered("<", x, y), gives_mask=True)
 _at_most = _binary(lambda b, x, y: b.fcmp_ordered("<=", x, y), gives_mask=True)
 

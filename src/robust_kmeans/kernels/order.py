@@ -51,7 +51,7 @@ def histogram(d2, keys, weights, least, low, shift, counts, mass, sums):
          `low`, the last what lies beyond the B bins; `mass` is filled only where there are
          weights
     """
-    n_rows, lanes, last = d2.shape[0], n_lanes(d2.itemsize), counts.shape[0] - 1
+    n_rows, lanes, last = d2.shape[0], n_lanes(d2), counts.shape[0] - 1
     weighted = weights.shape[0] > 0
     above = np.empty(lanes, np.int32)
     limit = spread(least)
@@ -163,7 +163,7 @@ def within(d2, least, most, out):
     IN   d2 (m,); least, most: of the dtype of d2
     OUT  out (capacity,): positions in ascending order, as many as fit
     """
-    n_rows, lanes = d2.shape[0], n_lanes(d2.itemsize)
+    n_rows, lanes = d2.shape[0], n_lanes(d2)
     found = 0
     for first in range(0, n_rows, lanes):
         bits = -1

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from robust_kmeans.kernels.distances import TILE, own_distance, transpose
+from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, four_distances, transpose
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
+from robust_kmeans.kernels.lanes import aligned_empty
+from robust_kmeans.kernels.row_registers import squared_distance
 
 
 @jit
@@ -52,11 +53,8 @@ def price_swaps(
     """
     n_rows, n_features = rows.shape
     real = rows.dtype.type
-    lanes = n_lanes(rows.itemsize)
-    stride = TILE + lanes
-    tile = aligned_empty(n_features * stride, rows.dtype)
-    tile[:] = 0
-    distances = aligned_empty(TILE, rows.dtype)
+    tile = empty_tile(rows)
+    found_distances = aligned_empty(4 * TILE, rows.dtype)
     own = np.empty(TILE, rows.dtype)
     second = np.empty(TILE, rows.dtype)
     weight = np.ones(TILE, rows.dtype)
@@ -72,14 +70,11 @@ def price_swaps(
         if weights.shape[0] > 0:
             for i in range(size):
                 weight[i] = weights[start + i] / unit
-        transpose(rows, positions[:size], tile, stride)
+        transpose(rows, positions[:size], tile, STRIDE)
         for c in range(candidates.shape[0]):
-            for first in range(0, size, lanes):
-                total = spread(real(0))
-                for f in range(n_features):
-                    difference = load(tile, f * stride + first) - spread(candidates[c, f])
-                    total = total + difference * difference
-                store(distances, first, total)
+            if c % 4 == 0:
+                four_distances(tile, size, candidates, c, found_distances)
+            distances = found_distances[c % 4 * TILE : c % 4 * TILE + TILE]
             # Without a branch: which rows are near is anyone's guess.
             found = 0
             for i in range(size):
@@ -100,7 +95,7 @@ def price_swaps(
                 mass[c] += tile_mass
                 gain[c] += tile_gain
                 for f in range(n_features):
-                    column = tile[f * stride : f * stride + size]
+                    column = tile[f * STRIDE : f * STRIDE + size]
                     deviation = 0.0
                     for i in range(size):
                         deviation += np.float64(won[i] * (column[i] - candidates[c, f]))
@@ -126,7 +121,7 @@ def hand_over(rows, centers, moved, gaps, d2, labels, labels_out, d2_out, orphan
             found += 1
         elif four * own > gaps[label]:
             # Otherwise the triangle inequality rules it out.
-            distance = own_distance(rows, i, centers, moved)
+            distance = squared_distance(rows, i, centers, moved)
             if distance < own:
                 own = distance
                 label = moved

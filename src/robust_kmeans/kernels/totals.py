@@ -1,7 +1,7 @@
 """Sums over rows, accumulated in float64 whatever the dtype of the data.
 
 Weights are float64, or empty when every row weighs 1.  `clipped_mass`, `locate_mass` and
-`cost_below` are one pass over D², `recount_cut` two over D² and flags; `accumulate` and
+`cost_below` are one pass over D², `recount_cut` one over D² and flags; `accumulate` and
 `periodic_ranges` read the rows once, `recount_changed` those that are asked for.
 """
 
@@ -136,14 +136,6 @@ def accumulate(
 
 
 @jit
-def _count_row(rows, i, label, sign, centers, sums, mass):
-    """Let a row of weight 1 count in a cluster's totals (sign 1), or no longer (sign −1)."""
-    mass[label] += sign
-    for f in range(rows.shape[1]):
-        sums[label, f] += sign * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
-
-
-@jit
 def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
@@ -154,8 +146,13 @@ def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     for p in range(which.shape[0]):
         i = which[p]
         if kept[i]:
-            _count_row(rows, i, before[i], -1.0, centers, sums, mass)
-            _count_row(rows, i, after[i], 1.0, centers, sums, mass)
+            old, new = before[i], after[i]
+            mass[old] -= 1.0
+            mass[new] += 1.0
+            for f in range(rows.shape[1]):
+                value = np.float64(rows[i, f])
+                sums[old, f] -= value - np.float64(centers[old, f])
+                sums[new, f] += value - np.float64(centers[new, f])
 
 
 @jit
@@ -166,19 +163,29 @@ def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kep
          kept (m,): whether a row counts; centers (k, d)
     OUT  kept_out (m,): whether it counts now; sums (k, d) and mass (k,), float64, added to
     """
-    for i in range(rows.shape[0]):
-        kept_out[i] = not (d2[i] > value or (d2[i] == value and start + i < boundary_row))
-    # Hardly any row changes sides: most blocks are compared and left.
+    value = d2.dtype.type(value)
+    # Hardly any row is at the cut or changes sides: most blocks are compared and left.
     for first in range(0, rows.shape[0], BLOCK):
         last = min(first + BLOCK, rows.shape[0])
-        n_changed = 0
+        near, before, after = d2[first:last], kept[first:last], kept_out[first:last]
+        tied, changed = False, np.uint8(0)
+        for i in range(last - first):
+            after[i] = near[i] <= value
+            tied |= near[i] == value
+        for i in range(last - first):
+            changed |= after[i] ^ before[i]
+        if not (tied or changed):
+            continue
         for i in range(first, last):
-            n_changed += kept_out[i] != kept[i]
-        if n_changed > 0:
-            for i in range(first, last):
-                if kept_out[i] != kept[i]:
-                    sign = 1.0 if kept_out[i] else -1.0
-                    _count_row(rows, i, labels[i], sign, centers, sums, mass)
+            if d2[i] == value and start + i < boundary_row:
+                kept_out[i] = 0
+            if kept_out[i] != kept[i]:
+                sign = 1.0 if kept_out[i] else -1.0
+                label = labels[i]
+                mass[label] += sign
+                for f in range(rows.shape[1]):
+                    deviation = np.float64(rows[i, f]) - np.float64(centers[label, f])
+                    sums[label, f] += sign * deviation
 
 
 @jit

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels import distances
+from robust_kmeans.kernels import assign as kernel
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, all_positions, nothing
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
@@ -25,10 +25,13 @@ class Centers(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Centres after a move, and for each of them how far the others have moved at most."""
+    """Centres after a move, and for each of them how far the others have moved at most.
+
+    An empty `slack` lets all rows be compared with all centres, whatever bounds say.
+    """
 
     centers: Floats
-    slack: Floats
+    slack: NDArray[np.float32]
     keys: KeyRange | None = None
 
 
@@ -53,33 +56,32 @@ def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Lo
 
 def assigned(chunk: Chunk, centers: Floats) -> RowState:
     """D², label and bound of each row for these centres."""
-    rows, everywhere = chunk.rows, all_positions(len(chunk.rows))
-    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
-    labels = chunk.empty(np.int32)
-    distances.assign(rows, everywhere, centers, labels, others)
-    distances.own_distances(rows, everywhere, centers, labels, d2)
+    d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
+    others = chunk.empty(np.float32)
+    everywhere = all_positions(len(chunk.rows))
+    kernel.assign(chunk.rows, everywhere, centers, kernel.pack(centers), labels, d2, others)
     return RowState(d2, labels, others)
 
 
 def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Reassigned]:
     """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
-    rows, changes = chunk.rows, no_totals(shared.centers)
-    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
-    labels = chunk.empty(np.int32)
-    distances.reassign(
-        rows, shared.centers, shared.slack, state.labels, state.others, state.kept,
-        labels, others, d2, changes.sums, changes.mass,
+    centers, changes = shared.centers, no_totals(shared.centers)
+    d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
+    others = chunk.empty(np.float32)
+    kernel.reassign(
+        chunk.rows, centers, kernel.pack(centers), shared.slack, state.labels, state.others,
+        state.kept, labels, others, d2, changes.sums, changes.mass,
     )  # fmt: skip
     look = look_at(chunk, d2, shared.keys)
     return RowState(d2, labels, others, state.kept), Reassigned(look, changes)
 
 
 def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
-    d2, labels, others = state.d2.copy(), chunk.empty(np.int32), chunk.empty(state.d2.dtype)
-    labels[:] = state.labels if state.labels.size else 0
-    everywhere = all_positions(len(d2))
-    distances.assign(chunk.rows, everywhere, new.centers, labels, others, d2, new.first_label)
-    return RowState(d2, labels), None
+    found = assigned(chunk, new.centers)
+    nearer = found.d2 < state.d2
+    before = state.labels if state.labels.size else np.int32(0)
+    labels = np.where(nearer, found.labels + np.int32(new.first_label), before)
+    return RowState(np.minimum(found.d2, state.d2), labels), None
 
 
 def _add_reassigned(parts: Sequence[Reassigned]) -> Reassigned:

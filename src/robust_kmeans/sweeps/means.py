@@ -48,7 +48,7 @@ class FarRows:
 def _update(chunk: Chunk, state: RowState, shared: UpdateShared) -> tuple[RowState, ClusterTotals]:
     found, cut = no_totals(shared.centers), shared.cut
     # With weights, differences of sums could leave a trace of weight in an empty cluster.
-    kept = NO_FLAGS if chunk.weights.size else np.empty(len(chunk.rows), np.uint8)
+    kept = NO_FLAGS if chunk.weights.size else chunk.empty(np.uint8)
     totals.accumulate(
         chunk.rows, state.labels, state.d2, chunk.weights, chunk.start,
         cut.value, cut.row, cut.trimmed, shared.centers, kept, found.sums, found.mass,
@@ -60,7 +60,7 @@ def _update_cut(
     chunk: Chunk, state: RowState, shared: UpdateShared
 ) -> tuple[RowState, ClusterTotals]:
     found, cut = no_totals(shared.centers), shared.cut
-    kept = np.empty(len(chunk.rows), np.uint8)
+    kept = chunk.empty(np.uint8)
     totals.recount_cut(
         chunk.rows, state.labels, state.d2, chunk.start, cut.value, cut.row, state.kept,
         shared.centers, kept, found.sums, found.mass,

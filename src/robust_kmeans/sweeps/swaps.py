@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels import distances, swaps
+from robust_kmeans.kernels import swaps
+from robust_kmeans.kernels.assign import assign, pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
 from robust_kmeans.sweeps.distances import Floats, Look
 from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
@@ -84,14 +85,13 @@ def _add_prices(parts: Sequence[Prices]) -> Prices:
 
 def _swap(chunk: Chunk, state: RowState, shared: Swap) -> tuple[RowState, Look]:
     rows, centers = chunk.rows, shared.centers
-    d2, others = chunk.empty(rows.dtype), chunk.empty(rows.dtype)
+    d2, others = chunk.empty(rows.dtype), chunk.empty(np.float32)
     labels, orphans = chunk.empty(np.int32), chunk.empty(np.int32)
     gaps = np.sum((centers - centers[shared.moved]) ** 2, axis=1)
     n_orphans = swaps.hand_over(
         rows, centers, shared.moved, gaps, state.d2, state.labels, labels, d2, orphans
     )
-    distances.assign(rows, orphans[:n_orphans], centers, labels, others)
-    distances.own_distances(rows, orphans[:n_orphans], centers, labels, d2)
+    assign(rows, orphans[:n_orphans], centers, pack(centers), labels, d2, others)
     # Distances to second centres are known for the orphans only.
     return RowState(d2, labels), look_at(chunk, d2, shared.keys)
 

@@ -1,0 +1,199 @@
+"""Whole rows in vector registers: the distance between two, and squares of values transposed.
+
+Both are written register by register, as the compiler would not do by itself: sums over the
+features have a fixed order, so that a distance has the same bits in every kernel, and rows need
+not be as long as a register.  For use in kernels only; see `lanes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from robust_kmeans.kernels.lanes import (
+    IN_ORDER,
+    LLVM_TYPES,
+    REGISTER_BYTES,
+    REGISTERS,
+    lanes_of,
+    multiply_add,
+    pointers,
+)
+
+
+@intrinsic
+def squared_distance(_typing, rows, _i, centers, _j):
+    """D² between row i and centre j, both C-contiguous, across the features.
+
+    Each lane adds up its share of them, and the lanes are added in pairs: so the rounding of
+    wide rows stays small, and is the same wherever a row lies.
+    """
+    lanes = lanes_of(rows.dtype)
+    width = lanes.width
+
+    def emit(context, builder, _signature, arguments):
+        row_data, center_data = (
+            cgutils.create_struct_proxy(kind)(context, builder, array)
+            for kind, array in ((rows, arguments[0]), (centers, arguments[2]))
+        )
+        n_features = cgutils.unpack_tuple(builder, row_data.shape)[1]
+        whole = n_features.type
+        starts = [
+            builder.gep(array.data, [builder.mul(builder.sext(at, whole), n_features)])
+            for array, at in ((row_data, arguments[1]), (center_data, arguments[3]))
+        ]
+        vector = ir.VectorType(LLVM_TYPES[lanes.dtype], width)
+        totals = [
+            cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(REGISTERS)
+        ]
+
+        def add(register, x, y):
+            difference = builder.fsub(x, y, flags=IN_ORDER)
+            total = builder.load(totals[register])
+            builder.store(multiply_add(builder, difference, difference, total), totals[register])
+
+        step = whole(REGISTERS * width)
+        n_left = builder.srem(n_features, step)
+        n_whole = builder.sub(n_features, n_left)
+        with cgutils.for_range_slice(builder, whole(0), n_whole, step) as (first, _):
+            pairs = zip(*(pointers(builder, start, first, lanes) for start in starts), strict=True)
+            for register, places in enumerate(pairs):
+                values = [builder.load(place) for place in places]
+                for value in values:
+                    value.align = lanes.dtype.bitwidth // 8
+                add(register, *values)
+        count = builder.trunc(n_left, ir.IntType(32))
+        pairs = zip(*(pointers(builder, start, n_whole, lanes) for start in starts), strict=True)
+        for register, places in enumerate(pairs):
+            with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
+                mask = _lanes_below(builder, count, width, register * width)
+                add(register, *(_load_some(builder, place, mask) for place in places))
+        return _total(builder, [builder.load(total) for total in totals])
+
+    return rows.dtype(rows, types.intp, centers, types.intp), emit
+
+
+@intrinsic
+def prefetch(_typing, rows, _i, _first, _n_values):
+    """Ask for some features of row i to be brought to the L2 cache."""
+    line = 64 * 8 // rows.dtype.bitwidth
+
+    def emit(context, builder, _signature, arguments):
+        array = cgutils.create_struct_proxy(rows)(context, builder, arguments[0])
+        row, first, n_values = arguments[1:]
+        n_features = cgutils.unpack_tuple(builder, array.shape)[1]
+        start = builder.add(builder.mul(row, n_features), first)
+        integer, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, integer, integer, integer])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        step = n_values.type(line)
+        with cgutils.for_range_slice(builder, n_values.type(0), n_values, step) as (offset, _):
+            place = builder.gep(array.data, [builder.add(start, offset)])
+            # For reading, into the second level, as data.
+            arguments_ = [builder.bitcast(place, byte), integer(0), integer(2), integer(1)]
+            builder.call(function, arguments_)
+        return context.get_dummy_value()
+
+    return types.none(rows, types.intp, types.intp, types.intp), emit
+
+
+def _total(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [builder.fadd(x, y, flags=IN_ORDER) for x, y in pairs]
+    (vector,) = vectors
+    half = vector.type.count
+    while half > 1:
+        half //= 2
+        picks = ir.VectorType(ir.IntType(32), half)
+        lower, upper = (
+            builder.shuffle_vector(
+                vector, vector, ir.Constant(picks, list(range(start, start + half)))
+            )
+            for start in (0, half)
+        )
+        vector = builder.fadd(lower, upper, flags=IN_ORDER)
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
+@intrinsic
+def transpose_square(_typing, rows, positions, _at, _first, _n_values, _origin, tile, _to, _stride):
+    """Write a square of rows into a tile, less `origin`: row r becomes column r.
+
+    The square is one register wide and high: rows positions[at], positions[at + 1], …; features
+    from `first` on, `n_values` of them, which become lines of the tile, `stride` apart.
+    """
+    width = 8 * REGISTER_BYTES // rows.dtype.bitwidth
+    integer = ir.IntType(32)
+
+    def emit(context, builder, signature, arguments):
+        vector = ir.VectorType(LLVM_TYPES[rows.dtype], width)
+        values, listed, origin, lines = (
+            cgutils.create_struct_proxy(signature.args[i])(context, builder, arguments[i])
+            for i in (0, 1, 5, 6)
+        )
+        at, first, n_values = arguments[2:5]
+        to, stride = arguments[7:9]
+        n_features = cgutils.unpack_tuple(builder, values.shape)[1]
+        picks = ir.VectorType(integer, width)
+        mask = _lanes_below(builder, builder.trunc(n_values, integer), width)
+
+        def load_values(data, position):
+            place = builder.bitcast(builder.gep(data, [position]), vector.as_pointer())
+            return _load_some(builder, place, mask)
+
+        shift = load_values(origin.data, first)
+        square = []
+        for r in range(width):
+            place = builder.gep(listed.data, [builder.add(at, at.type(r))])
+            row = builder.zext(builder.load(place), first.type)
+            start = builder.add(builder.mul(row, n_features), first)
+            square.append(builder.fsub(load_values(values.data, start), shift, flags=IN_ORDER))
+        step = 1
+        while step < width:
+            # Swap the off-diagonal halves of each 2·step square.
+            low = [e if not e & step else width + e - step for e in range(width)]
+            high = [e + step if not e & step else width + e for e in range(width)]
+            for r in range(width):
+                if not r & step:
+                    upper, lower = square[r], square[r + step]
+                    square[r] = builder.shuffle_vector(upper, lower, ir.Constant(picks, low))
+                    square[r + step] = builder.shuffle_vector(
+                        upper, lower, ir.Constant(picks, high)
+                    )
+            step *= 2
+        for f, line in enumerate(square):
+            with builder.if_then(builder.icmp_signed(">", n_values, n_values.type(f))):
+                position = builder.add(to, builder.mul(stride, stride.type(f)))
+                place = builder.bitcast(builder.gep(lines.data, [position]), vector.as_pointer())
+                written = builder.store(line, place)
+                written.align = rows.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    whole = types.intp
+    return types.none(rows, positions, whole, whole, whole, _origin, tile, whole, whole), emit
+
+
+def _load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
+    """The values at a vector's place where the mask is set, elsewhere 0; only those are read."""
+    vector, integer = place.type.pointee, ir.IntType(32)
+    bits = 32 if isinstance(vector.element, ir.FloatType) else 64
+    kind = ir.FunctionType(vector, [place.type, integer, mask.type, vector])
+    name = f"llvm.masked.load.v{vector.count}f{bits}.p0"
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, [place, integer(bits // 8), mask, ir.Constant(vector, None)])
+
+
+def _lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
+    """The mask of those lanes, numbered from `skipped` on, whose number is below `count`."""
+    numbers = ir.VectorType(count.type, width)
+    nothing = ir.Constant(numbers, ir.Undefined)
+    first = builder.insert_element(nothing, count, ir.IntType(32)(0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+    counts = builder.shuffle_vector(first, nothing, everywhere)
+    own = ir.Constant(numbers, list(range(skipped, skipped + width)))
+    return builder.icmp_signed("<", own, counts)

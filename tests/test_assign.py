@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robust_kmeans.kernels import assign as kernels
+from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.row_registers import squared_distance
+from robust_kmeans.sweeps.base import all_positions
+from tests import oracle
+from tests.strategies import DTYPES
+
+WIDTHS = [*range(1, 41), 63, 64, 65, 127, 128, 129, 130, 784]
+BOTH_DTYPES = pytest.mark.parametrize("dtype", DTYPES)
+# One tile's width of features, and more.
+NARROW_AND_WIDE = pytest.mark.parametrize(("n_features", "k"), [(3, 9), (130, 37)])
+
+
+def gaussian(random, n_rows, n_features):
+    return random.standard_normal((n_rows, n_features))
+
+
+def far_from_the_origin(random, n_rows, n_features):
+    return 1e6 + gaussian(random, n_rows, n_features)
+
+
+def ties(random, n_rows, n_features):
+    return random.randint(-1, 2, size=(n_rows, n_features)).astype(float)
+
+
+def of_all_sizes(random, n_rows, n_features):
+    return gaussian(random, n_rows, n_features) * 10.0 ** random.uniform(-6, 6, size=(n_rows, 1))
+
+
+def tiny(random, n_rows, n_features):
+    return 1e-30 * gaussian(random, n_rows, n_features)
+
+
+def barely_above_nothing(random, n_rows, n_features):
+    return 1e-21 * gaussian(random, n_rows, n_features)
+
+
+def huge(random, n_rows, n_features):
+    return 1e15 * gaussian(random, n_rows, n_features)
+
+
+KINDS = [gaussian, far_from_the_origin, ties, of_all_sizes, tiny, barely_above_nothing, huge]
+
+
+def data(kind, n_rows, n_features, k, dtype, seed=0):
+    """Rows, and centres that are like them; some are equal to rows, and two to each other."""
+    random = np.random.RandomState(seed)
+    X = kind(random, n_rows, n_features).astype(dtype)
+    centers = kind(random, k, n_features).astype(dtype)
+    centers[: k // 3] = X[: k // 3]
+    centers[-1] = centers[k // 2]
+    return X, centers
+
+
+def assigned(X, centers):
+    labels, d2 = np.full(len(X), -1, np.int32), np.full(len(X), -1, X.dtype)
+    others = np.full(len(X), -1, np.float32)
+    packed = kernels.pack(centers)
+    kernels.assign(X, all_positions(len(X)), centers, packed, labels, d2, others)
+    return labels, d2, others
+
+
+@jit
+def plain_loop(rows, centers, out):
+    for i in range(rows.shape[0]):
+        for j in range(centers.shape[0]):
+            out[i, j] = squared_distance(rows, i, centers, j)
+
+
+def all_distances(X, centers):
+    out = np.empty((len(X), len(centers)), X.dtype)
+    plain_loop(X, centers, out)
+    return out
+
+
+def check_against_the_plain_loop(X, centers):
+    labels, d2, others = assigned(X, centers)
+    plain = all_distances(X, centers)
+    np.testing.assert_array_equal(labels, plain.argmin(axis=1))
+    np.testing.assert_array_equal(d2, plain.min(axis=1))
+    truth = np.sqrt(oracle.squared_distances(X, centers))
+    truth[np.arange(len(X)), labels] = np.inf
+    assert (others <= truth.min(axis=1)).all()
+    assert (others >= 0).all()
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("n_features", WIDTHS)
+def test_every_distance_equals_the_oracle(n_features, dtype):
+    X, centers = data(gaussian, 50, n_features, 7, dtype)
+    expected = oracle.squared_distances(X, centers)
+    rounding = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(all_distances(X, centers), expected, rtol=rounding)
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("n_features", WIDTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_and_distances_equal_the_plain_loop_for_any_width(kind, n_features, dtype):
+    check_against_the_plain_loop(*data(kind, 150, n_features, 11, dtype))
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("k", [*range(1, 10), 20, 63, 64, 65, 130])
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_and_distances_equal_the_plain_loop_for_any_number_of_centers(kind, k, dtype):
+    for n_features in (2, 70):
+        check_against_the_plain_loop(*data(kind, 200, n_features, k, dtype))
+
+
+@BOTH_DTYPES
+@given(
+    kind=st.sampled_from(KINDS),
+    n_rows=st.integers(1, 150),
+    n_features=st.integers(1, 150),
+    k=st.integers(1, 40),
+    seed=st.integers(0, 2**31 - 1),
+)
+@settings(max_examples=60)
+def test_labels_and_distances_equal_the_plain_loop(dtype, kind, n_rows, n_features, k, seed):
+    X = kind(np.random.RandomState(seed), n_rows + k, n_features).astype(dtype)
+    check_against_the_plain_loop(X[k:].copy(), X[:k].copy())
+
+
+@BOTH_DTYPES
+@NARROW_AND_WIDE
+def test_most_rows_are_decided_without_the_plain_loop(monkeypatch, n_features, k, dtype):
+    X, centers = data(gaussian, 1000, n_features, k, dtype)
+    centers[-1] += 1  # the only one that is equal to another
+    packed = kernels.pack(centers)
+    X64 = X.astype(np.float64) - packed.origin
+    scores = oracle.squared_distances(X64, centers.astype(np.float64) - packed.origin)
+    best, second = np.sort(scores, axis=1)[:, :2].T
+    size = np.sum(X64**2, axis=1) + packed.norms[:k].max()
+    assert np.mean(second - best < 2 * packed.error * size) < 0.02
+
+
+@BOTH_DTYPES
+@NARROW_AND_WIDE
+def test_the_bound_is_close_to_the_distance_of_the_second_center(n_features, k, dtype):
+    X, centers = data(gaussian, 600, n_features, k, dtype)
+    labels, _, others = assigned(X, centers)
+    truth = np.sqrt(oracle.squared_distances(X, centers))
+    truth[np.arange(600), labels] = np.inf
+    assert np.median(others / truth.min(axis=1)) > 0.9999
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_bounds_beyond_the_range_of_float32_hold(scale):
+    X, centers = data(gaussian, 300, 4, 6, np.float64)
+    check_against_the_plain_loop(X * scale, centers * scale)
+
+
+def test_a_single_center_leaves_no_other_to_come_near():
+    X, centers = data(gaussian, 30, 4, 1, np.float64)
+    assert (assigned(X, centers)[2] == np.inf).all()
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("n_rows", [*range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 129])
+def test_only_the_rows_that_are_asked_for_change(n_rows, dtype):
+    X, centers = data(gaussian, 200, 5, 6, dtype)
+    which = np.random.RandomState(1).permutation(200)[:n_rows].astype(np.int32)
+    labels, d2 = np.full(200, -1, np.int32), np.full(200, -1, dtype)
+    others = np.full(200, -1, np.float32)
+    kernels.assign(X, which, centers, kernels.pack(centers), labels, d2, others)
+    untouched = np.setdiff1d(np.arange(200), which)
+    for found, expected in zip((labels, d2, others), assigned(X, centers), strict=True):
+        np.testing.assert_array_equal(found[which], expected[which])
+        assert (found[untouched] == -1).all()
+
+
+@BOTH_DTYPES
+@NARROW_AND_WIDE
+@pytest.mark.parametrize("kind", [gaussian, ties])
+def test_a_row_alone_gets_what_it_gets_among_others(kind, n_features, k, dtype):
+    X, centers = data(kind, 300, n_features, k, dtype)
+    together = assigned(X, centers)
+    for i in range(0, 300, 7):
+        for alone, all_ in zip(assigned(X[i : i + 1].copy(), centers), together, strict=True):
+            assert alone[0] == all_[i]
+
+
+@NARROW_AND_WIDE
+def test_far_rows_and_centers_do_not_disturb_the_others(n_features, k):
+    X, centers = data(gaussian, 600, n_features, k, np.float32)
+    alone = assigned(X, centers)
+    X[::7] *= 1e6
+    mixed = assigned(X, np.vstack([centers, np.full((1, n_features), 1e9, np.float32)]))
+    near = np.arange(600) % 7 != 0
+    np.testing.assert_array_equal(mixed[0][near], alone[0][near])
+    np.testing.assert_array_equal(mixed[1][near], alone[1][near])
+
+
+@BOTH_DTYPES
+def test_rows_that_are_not_doubtful_keep_their_label(dtype):
+    X, centers = data(gaussian, 2000, 5, 12, dtype)
+    labels, _, others = assigned(X, centers)
+    step = np.random.RandomState(0).standard_normal(centers.shape) * 0.05
+    moved = (centers + step).astype(dtype)
+    far = np.sqrt(((moved.astype(np.float64) - centers) ** 2).sum(axis=1)).max()
+    d2, after = np.empty(2000, dtype), np.empty(2000, np.float32)
+    out = np.empty(2000, np.int32)
+    slack = np.full(12, far * (1 + 1e-6), np.float32)
+    found = kernels.doubtful_rows(X, moved, slack, labels, others, d2, after, out)
+    doubtful = np.zeros(2000, bool)
+    doubtful[out[:found]] = True
+    truth = oracle.squared_distances(X, moved)
+    assert 0 < found < 1500
+    np.testing.assert_array_equal(truth.argmin(axis=1)[~doubtful], labels[~doubtful])
+    truth[np.arange(2000), labels] = np.inf
+    assert (after <= np.sqrt(truth.min(axis=1))).all()
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("step", [0.001, 0.02, 0.5])
+@pytest.mark.parametrize(("n_features", "k"), [*((d, 10) for d in range(1, 34, 4)), (130, 37)])
+def test_reassigning_changes_no_bit(n_features, k, step, dtype):
+    # More than two blocks, so that positions within and across blocks are mixed up if at all;
+    # after the longest step nearly all rows are in doubt, and blocks are no longer asked.
+    X, centers = data(gaussian, 3 * kernels.BLOCK_ROWS[1] + 77, n_features, k, dtype)
+    moved = (centers * (1 + step)).astype(dtype)
+    far = np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001
+    labels, _, others = assigned(X, centers)
+    kept = (np.arange(len(X)) % 7 > 0).astype(np.uint8)
+    for slack in (np.full(k, far, np.float32), np.empty(0, np.float32)):
+        after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty(len(X), dtype)
+        sums, mass = np.zeros(moved.shape), np.zeros(k)
+        kernels.reassign(
+            X, moved, kernels.pack(moved), slack, labels, others, kept,
+            after, bound, d2, sums, mass,
+        )  # fmt: skip
+        expected_labels, expected_d2, expected_bound = assigned(X, moved)
+        assert (labels != after).any()
+        np.testing.assert_array_equal(after, expected_labels)
+        np.testing.assert_array_equal(d2, expected_d2)
+        assert (bound <= expected_bound * (1 + 1e-5)).all()
+        # What the rows with a new label change in the sums of deviations and in the counts.
+        expected_sums, expected_mass = np.zeros(moved.shape), np.zeros(k)
+        for i in np.flatnonzero((labels != after) & (kept == 1)):
+            for label, sign in ((labels[i], -1), (after[i], 1)):
+                expected_sums[label] += sign * (X[i].astype(np.float64) - moved[label])
+                expected_mass[label] += sign
+        np.testing.assert_allclose(sums, expected_sums, rtol=0, atol=1e-10)
+        np.testing.assert_array_equal(mass, expected_mass)
