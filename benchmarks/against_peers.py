@@ -15,40 +15,37 @@ threads that wait for each other by spinning, as OpenMP's do, then suffer far mo
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from speed.bandwidth import CpuTimes
 from speed.grid import DTYPES, Cell, full_grid, make_rows, quick_grid
+from speed.machine import CpuTimes, description
 from speed.page import as_markdown
 from speed.peer_jobs import FAISS, INTELEX, OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS, missing
-from speed.processes import Processes
+from speed.processes import Processes, tell
 from speed.quotes import filled
 from speed.records import Place, Record, Store, setting_of
 from speed.side_tasks import SIDE_TASKS, bandwidth
 from speed.tasks import GRID_TASKS, Bench
 
 from robust_kmeans.execution.memory import default_threads
-from robust_kmeans.paper.machine import describe_machine
 
 PEERS = (SKLEARN, INTELEX, FAISS, TRIMKMEANS, TRIMCLUSTER)
-PACKAGES = ("scikit-learn-intelex", "faiss-cpu", "trimkmeans")
 TASKS = ("bandwidth", *SIDE_TASKS, *GRID_TASKS)
 
 
 def main() -> None:
     options = parse_options()
     left_out = {peer: reason for peer in PEERS if (reason := missing(peer))}
-    facts = [machine(options.threads), *left_out.values()]
     for line in left_out.values():
         tell(line)
-    store = Store(options.csv, setting_of(*facts, options.repeats, options.quick))
+    setting = setting_of(description(), options.threads, options.repeats, options.quick)
+    store = Store(options.csv, setting)
     if options.fresh:
-        store.forget(options.only)
+        store.forget(lambda record: is_asked_for(record, options))
     if store.records or store.n_stale:
         tell(
             f"{options.csv}: {len(store.records)} lines are there (--fresh measures them again), "
@@ -58,11 +55,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, Processes(options.threads) as processes:
         peers = [OURS, *(peer for peer in PEERS if peer not in left_out)]
         bench = Bench(processes, options.repeats, peers, Path(name), options.quick)
-        measure(bench, store, options)
-    # Children count as ours only once they have ended.
-    load = CpuTimes.now().competition_since(before)
-    if load is not None:
-        facts.append(f"load by other processes: {load:.2f} cores")
+        absent = measure(bench, store, options)
+    facts = [description(), f"threads: {options.threads}", *left_out.values(), *absent]
+    facts.append(CpuTimes.now().competition_since(before))
     tell(f"done in {(time.perf_counter() - start) / 60:.1f} minutes")
     page = as_markdown(store.records, command(), facts)
     print(page)
@@ -95,16 +90,28 @@ def parse_options() -> argparse.Namespace:
     return options
 
 
-def measure(bench: Bench, store: Store, options: argparse.Namespace) -> None:
-    """Everything that was asked for and is not there yet."""
+def is_asked_for(record: Record, options: argparse.Namespace) -> bool:
+    shapes = [(cell.data, cell.n, cell.d, cell.k) for cell in options.cells]
+    here = record.task not in GRID_TASKS or record.place[:4] in shapes
+    return record.task in options.only and here
+
+
+def measure(bench: Bench, store: Store, options: argparse.Namespace) -> list[str]:
+    """All that was asked for and is not there yet; which cells were left out, and why."""
+    left_out = []
     read_memory(bench, store, options, "start")
     for name, task in SIDE_TASKS.items():
         if name in options.only and not any(record.task == name for record in store.records):
             store.add(task(bench))
     for cell in options.cells:
-        for records in grid_records(bench, store, cell, options.only):
-            store.add(records)
+        try:
+            for records in grid_records(bench, store, cell, options.only):
+                store.add(records)
+        except FileNotFoundError as error:
+            tell(f"{cell.data} is left out: {error}")
+            left_out.append(f"{cell.data} is left out: its file was not there")
     read_memory(bench, store, options, "end")
+    return left_out
 
 
 def read_memory(bench: Bench, store: Store, options: argparse.Namespace, when: str) -> None:
@@ -124,11 +131,7 @@ def grid_records(bench: Bench, store: Store, cell: Cell, only: list[str]) -> Ite
     }
     if not any(todo.values()):
         return
-    try:
-        rows = make_rows(cell)
-    except FileNotFoundError as error:
-        tell(f"{cell.name} is left out: {error}")
-        return
+    rows = make_rows(cell)
     for dtype, tasks in todo.items():
         site = bench.saved(cell, dtype, rows)
         for task in tasks:
@@ -136,27 +139,8 @@ def grid_records(bench: Bench, store: Store, cell: Cell, only: list[str]) -> Ite
         site.work.path.unlink()
 
 
-def machine(threads: int) -> str:
-    versions = [
-        f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if installed(name)
-    ]
-    return ", ".join([describe_machine(), *versions, f"{threads} threads"])
-
-
-def installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
-
-
 def command() -> str:
     return " ".join(["python benchmarks/against_peers.py", *sys.argv[1:]])
-
-
-def tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ to judge by the last one, is left out from there on.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +21,14 @@ from pathlib import Path
 from speed import our_jobs, peer_jobs, tasks
 from speed.grid import Cell, make_rows
 from speed.jobs import Job
+from speed.machine import description
 from speed.peer_jobs import FAISS, INTELEX, OURS, SKLEARN, missing
 from speed.pictures import TO_REST, draw
-from speed.processes import Processes
+from speed.processes import Processes, tell
 from speed.records import Place, Record, Store, setting_of
 from speed.tasks import Bench, Site, seconds_of
 
 from robust_kmeans.execution.memory import default_threads
-from robust_kmeans.paper.machine import describe_machine
 
 DTYPE = "float32"
 # Seconds that one job may take, to judge by the last size.
@@ -56,7 +55,7 @@ def main() -> None:
     for line in left_out.values():
         tell(line)
     peers = [peer for peer in (OURS, SKLEARN, INTELEX, FAISS) if peer not in left_out]
-    store = Store(options.csv, setting_of(describe_machine(), peers, options.repeats))
+    store = Store(options.csv, setting_of(description(), options.repeats, options.quick))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         for threads in range(1, options.threads + 1):
@@ -90,29 +89,45 @@ def parse_options() -> argparse.Namespace:
 
 def along(bench: Bench, axis: str, cells: Sequence[Cell], store: Store) -> Iterator[list[Record]]:
     """The records of one axis, size after size, figure after figure."""
-    slowest: dict[tuple[str, str], float] = {}
-    for last, cell in zip([None, *cells], cells, strict=False):
-        growth = 1.0 if last is None else (cell.n * cell.d * cell.k) / (last.n * last.d * last.k)
+    pace = Pace()
+    for cell in cells:
         place = Place.of(cell, DTYPE, bench.processes.threads)
-        todo = [name for name in FIGURES if not store.has(f"{name} by {axis}", place)]
-        site = bench.saved(cell, DTYPE, make_rows(cell)) if todo else None
-        for name in FIGURES:
-            task = f"{name} by {axis}"
-            expected = {peer: growth * slowest.get((name, peer), 0.0) for peer in bench.peers}
-            taking_part = [peer for peer in bench.peers if expected[peer] <= LIMIT]
-            if site is not None and name in todo:
-                long = any(expected[peer] > LONG for peer in taking_part)
-                here = replace(bench, peers=taking_part, repeats=1 if long else bench.repeats)
-                yield [replace(record, task=task) for record in FIGURES[name](here, site)]
-            for record in store.records:
-                if (record.task, record.place) == (task, place):
-                    n_iterations = tasks.WINDOW.many if name == "lloyd" else 1
-                    slowest[name, record.peer] = record.value * n_iterations
-            for peer in bench.peers:
-                if peer not in taking_part:
-                    slowest[name, peer] = float("inf")
-        if site is not None:
+        figures = {f"{name} by {axis}": figure for name, figure in FIGURES.items()}
+        todo = [task for task in figures if not store.has(task, place)]
+        if todo:
+            site = bench.saved(cell, DTYPE, make_rows(cell))
+            for task in todo:
+                measured = figures[task](pace.limited(bench, task, cell), site)
+                yield [replace(record, task=task) for record in measured]
             site.work.path.unlink()
+        pace.note([record for record in store.records if record.place == place], cell)
+
+
+class Pace:
+    """How long jobs took at the last size, to foresee who would take too long at the next."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[Cell, float]] = {}
+
+    def note(self, records: Sequence[Record], cell: Cell) -> None:
+        """Remember what has been measured in a cell."""
+        for record in records:
+            n_iterations = sum(tasks.WINDOW) if record.task.startswith("lloyd") else 1
+            self._last[record.task, record.peer] = cell, record.value * n_iterations
+
+    def limited(self, bench: Bench, task: str, cell: Cell) -> Bench:
+        """Those who will be in time, and once only where somebody takes long."""
+        expected = {peer: self._expected(task, peer, cell) for peer in bench.peers}
+        peers = [peer for peer in bench.peers if expected[peer] <= LIMIT]
+        long = any(expected[peer] > LONG for peer in peers)
+        return replace(bench, peers=peers, repeats=1 if long else bench.repeats)
+
+    def _expected(self, task: str, peer: str, cell: Cell) -> float:
+        """In proportion to n·d·k."""
+        if (task, peer) not in self._last:
+            return 0.0
+        last, seconds = self._last[task, peer]
+        return seconds * (cell.n * cell.d * cell.k) / (last.n * last.d * last.k)
 
 
 def lloyd(bench: Bench, site: Site) -> list[Record]:
@@ -138,10 +153,6 @@ FIGURES: dict[str, Callable[[Bench, Site], list[Record]]] = {
     "lloyd": lloyd,
     "fit": fit,
 }
-
-
-def tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

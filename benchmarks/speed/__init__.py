@@ -7,7 +7,8 @@ peer_jobs   what scikit-learn, scikit-learn-intelex, faiss, trimkmeans and R do 
 processes   a process per peer, and jobs that take turns
 tasks       what is measured in each cell of the grid
 side_tasks  what is measured once: bandwidth, memory, small data, first calls, trimmed peers
-bandwidth   how fast this machine reads memory, and what others kept busy
+bandwidth   how fast this machine reads memory
+machine     its description, its cache, and what others kept busy
 memory      the peak of a process
 records     lines of the CSV file, and runs that go on after an interruption
 targets     the figures asked, in one table

@@ -47,7 +47,7 @@ class Cell:
     @property
     def name(self) -> str:
         """What `--grid` looks for, as in ``clustered-1000000-9-20``."""
-        return "-".join([self.data.lower().replace(" ", "-"), *map(str, (self.n, self.d, self.k))])
+        return "-".join([self.data.split()[0].lower(), *map(str, (self.n, self.d, self.k))])
 
 
 def full_grid() -> list[Cell]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import geometric_mean
 
 import numpy as np
 
-from speed.bandwidth import cache_bytes
+from speed.grid import DTYPES
+from speed.machine import cache_bytes
 from speed.peer_jobs import OURS
 from speed.records import Place, Record
 from speed.targets import BANDWIDTH_SHARE, COMPARISONS, MEMORY_PER_ROW, Comparison
@@ -60,9 +62,9 @@ def as_markdown(records: Sequence[Record], command: str, facts: Iterable[str]) -
 
 def _verdict(records: Sequence[Record], asked: Comparison) -> Cells:
     ratios = _ratios(records, asked)
-    mean, (worst, where) = geometric_mean(ratios.values()), min(
-        (ratio, place) for place, ratio in ratios.items()
-    )  # fmt: skip
+    mean = geometric_mean(ratios.values())
+    worst, where = min((ratio, place) for place, ratio in ratios.items())
+    dtypes = sorted({place.dtype for place in ratios})
     failed = [
         word
         for word, value, least in (("mean", mean, asked.mean), ("worst", worst, asked.worst))
@@ -72,7 +74,7 @@ def _verdict(records: Sequence[Record], asked: Comparison) -> Cells:
         failed += _cost_verdict(records, asked)
     judged = asked.mean is not None or asked.worst is not None or asked.costs
     return (
-        asked.what, asked.peer, " and ".join(asked.dtypes), str(len(ratios)), _ratio(mean),
+        asked.what, asked.peer, " and ".join(dtypes), str(len(ratios)), _ratio(mean),
         _ratio(asked.mean), _ratio(worst), _ratio(asked.worst), _place_name(where),
         ("not reached: " + ", ".join(failed) if failed else "reached") if judged else "",
     )  # fmt: skip
@@ -168,29 +170,33 @@ def _cold_lines(records: Sequence[Record]) -> tuple[Cells, list[Cells]]:
 
 
 def _task_lines(records: Sequence[Record], task: str) -> tuple[Cells, list[Cells]]:
-    """A line per place, a column per peer, with the ratio beside each time of a peer."""
+    """A line per place: the time of each peer, its cost where fits have one, and our ratios."""
     found = [record for record in records if record.task == task]
     peers = list(dict.fromkeys(record.peer for record in found))
     costly = any(not math.isnan(record.cost) for record in found)
-    columns = [*PLACE_COLUMNS]
-    for peer in peers:
-        columns += [peer] if peer in (OURS, TO_COST) else [peer, "ratio"]
-        columns += ["ρ"] if costly and peer != TO_COST else []
-    by_place = {peer: _values(records, task, peer) for peer in peers}
+    asked = {
+        f"× {each.peer}" + (", to its ρ" if each.ours == TO_COST else ""): each
+        for each in COMPARISONS
+        if (each.our_task or each.task) == task
+    }
+    columns = [*PLACE_COLUMNS, *peers, *(f"ρ: {peer}" for peer in peers if costly), *asked, ""]
+    at = {peer: _values(records, task, peer) for peer in peers}
+    ratios = [_ratios(records, replace(each, dtypes=DTYPES)) for each in asked.values()]
     lines = []
     for place in dict.fromkeys(record.place for record in found):
-        here = [by_place[peer].get(place) for peer in peers]
-        ours = by_place[OURS].get(place) if OURS in by_place else None
-        line = [*_place(place)]
-        for peer, record in zip(peers, here, strict=True):
-            line.append(_milliseconds(record))
-            if peer not in (OURS, TO_COST):
-                line.append(_ratio(_quotient(record, ours)))
-            if costly and peer != TO_COST:
-                line.append(f"{record.cost:.5g}" if record else DASH)
+        here = [at[peer].get(place) for peer in peers]
+        costs = [_cost(record) for record in here if costly]
         notes = dict.fromkeys(record.note for record in here if record and record.note)
-        lines.append((*line, "; ".join(notes)))
-    return (*columns, ""), lines
+        lines.append(
+            (
+                *_place(place),
+                *map(_milliseconds, here),
+                *costs,
+                *(_ratio(each.get(place)) for each in ratios),
+                "; ".join(notes),
+            )
+        )
+    return columns, lines
 
 
 def _place(place: Place) -> Cells:
@@ -204,6 +210,10 @@ def _place_name(place: Place) -> str:
 
 def _milliseconds(record: Record | None) -> str:
     return DASH if record is None else f"{record.value * 1e3:.4g}"
+
+
+def _cost(record: Record | None) -> str:
+    return DASH if record is None else f"{record.cost:.6g}"
 
 
 def _ratio(value: float | None) -> str:

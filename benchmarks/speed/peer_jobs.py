@@ -20,7 +20,7 @@ from speed.jobs import Outcome, Window, Work, between, timed
 OURS, SKLEARN, INTELEX, FAISS = "ours", "scikit-learn", "scikit-learn-intelex", "faiss"
 TRIMKMEANS, TRIMCLUSTER = "trimkmeans", "trimcluster (R)"
 _MODULES = {SKLEARN: "sklearn", INTELEX: "sklearnex", FAISS: "faiss", TRIMKMEANS: "trimkmeans"}
-_HAS_TRIMCLUSTER = "quit(status = !requireNamespace('trimcluster', quietly = TRUE))"
+_HAS_TRIMCLUSTER = "quit(status=!requireNamespace('trimcluster',quietly=TRUE))"
 _TRIMCLUSTER = """
 given <- commandArgs(trailingOnly = TRUE)
 rows <- as.matrix(read.csv(given[1], header = FALSE))
@@ -111,12 +111,12 @@ def trimcluster_fit(work: Work, seed: int) -> Outcome:
     """Timed by R itself, without its start and the reading of the file."""
     rows = work.rows()
     with tempfile.TemporaryDirectory() as name:
-        given, found = Path(name) / "rows.csv", Path(name) / "means.csv"
+        program, given, found = (Path(name) / each for each in ("fit.R", "rows.csv", "means.csv"))
+        program.write_text(_TRIMCLUSTER)
         np.savetxt(given, rows, delimiter=",")
-        share = work.n_outliers / len(rows)
-        arguments = [given, work.n_clusters, share, seed, found]
+        arguments = [given, work.n_clusters, work.n_outliers / len(rows), seed, found]
         done = subprocess.run(
-            ["Rscript", "-e", _TRIMCLUSTER, *map(str, arguments)],
+            ["Rscript", program, *map(str, arguments)],
             check=True,
             stdout=subprocess.PIPE,
             text=True,

@@ -84,4 +84,9 @@ def thread_limits(threads: int) -> dict[str, str]:
 
 
 def note(what: str, seconds: float) -> None:
-    print(f"{what}: {seconds * 1e3:.1f} ms", file=sys.stderr, flush=True)
+    tell(f"{what}: {seconds * 1e3:.1f} ms")
+
+
+def tell(line: str) -> None:
+    """A line for who waits."""
+    print(line, file=sys.stderr, flush=True)

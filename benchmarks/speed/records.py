@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -72,9 +72,9 @@ class Store:
         """Whether a task is done at a place."""
         return any((record.task, record.place) == (task, place) for record in self.records)
 
-    def forget(self, tasks: Sequence[str]) -> None:
-        """Take all records of some tasks out, to measure them again."""
-        self.records = [record for record in self.records if record.task not in tasks]
+    def forget(self, unwanted: Callable[[Record], bool]) -> None:
+        """Take records out, to measure them again."""
+        self.records = [record for record in self.records if not unwanted(record)]
         if self.path is not None:
             write(self.path, self.records)
 

@@ -23,7 +23,7 @@ from speed.grid import DTYPES, Cell, make_rows
 from speed.jobs import Job
 from speed.memory import can_measure, peak_beyond_rows
 from speed.peer_jobs import OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS
-from speed.processes import fresh_process, note, thread_limits
+from speed.processes import fresh_process, note, tell, thread_limits
 from speed.records import Place, Record
 from speed.tasks import Bench, Site, seconds_of
 
@@ -53,7 +53,7 @@ def bandwidth(bench: Bench, when: str) -> list[Record]:
 def memory(bench: Bench) -> list[Record]:
     """Each peak in a process of its own; from n and n / 2 rows what grows with n can be told."""
     if not can_measure():
-        print("memory is left out: peaks are only known on Linux.", file=sys.stderr)
+        tell("memory is left out: peaks are only known on Linux.")
         return []
     wholes, dtypes, names = MEMORY_CELLS, DTYPES, list(MEMORY_JOBS)
     if bench.quick:
@@ -71,8 +71,7 @@ def memory(bench: Bench) -> list[Record]:
 def _peak(bench: Bench, site: Site, name: str) -> Record:
     with fresh_process(**thread_limits(bench.processes.threads)) as process:
         peak = process.submit(peak_beyond_rows, site.work, MEMORY_JOBS[name]).result()
-    line = f"{site.title('memory')}, {name}: {peak / 2**20:.1f} MiB"
-    print(line, file=sys.stderr, flush=True)
+    tell(f"{site.title('memory')}, {name}: {peak / 2**20:.1f} MiB")
     return Record("memory", site.place, name, peak, "B")
 
 
