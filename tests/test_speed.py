@@ -13,7 +13,7 @@ from tests import oracle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from speed import grid, jobs, our_jobs, page, peer_jobs, quotes, records, targets, tasks
+from speed import bandwidth, grid, jobs, our_jobs, page, peer_jobs, quotes, records, targets, tasks
 
 PLACE = records.Place("clustered", 1_000_000, 9, 20, 10_000, "float32", 2)
 
@@ -85,6 +85,11 @@ def test_all_centres_are_judged_by_the_trimmed_cost(work):
     d2 = oracle.squared_distances(rows, found.centers).min(axis=1)
     expected = oracle.trimmed_cost(d2, work.n_outliers)
     assert our_jobs.cost_of(work, found.centers) == pytest.approx(expected, rel=1e-4)
+
+
+def test_streaming_read_reads_everything():
+    assert bandwidth.add_up(np.arange(1000.0)) == 999 * 500
+    assert bandwidth.streaming_read(threads=3, n_bytes=2**16) > 0
 
 
 def test_seconds_between_two_numbers_of_iterations_leave_out_what_both_have():

@@ -19,6 +19,8 @@ from speed.jobs import Outcome, Window, Work, between, timed
 
 OURS, SKLEARN, INTELEX, FAISS = "ours", "scikit-learn", "scikit-learn-intelex", "faiss"
 TRIMKMEANS, TRIMCLUSTER = "trimkmeans", "trimcluster (R)"
+# The default of trimkmeans; that of trimcluster is 100.
+N_TRIMMED_RUNS = 10
 _MODULES = {SKLEARN: "sklearn", INTELEX: "sklearnex", FAISS: "faiss", TRIMKMEANS: "trimkmeans"}
 _HAS_TRIMCLUSTER = "quit(status=!requireNamespace('trimcluster',quietly=TRUE))"
 _TRIMCLUSTER = """
@@ -26,7 +28,8 @@ given <- commandArgs(trailingOnly = TRUE)
 rows <- as.matrix(read.csv(given[1], header = FALSE))
 set.seed(as.integer(given[4]))
 time <- system.time(found <- trimcluster::trimkmeans(
-  rows, k = as.integer(given[2]), trim = as.numeric(given[3]), scaling = FALSE, runs = 1))
+  rows, k = as.integer(given[2]), trim = as.numeric(given[3]), scaling = FALSE,
+  runs = as.integer(given[6])))
 write.table(found$means, given[5], sep = ",", row.names = FALSE, col.names = FALSE)
 cat(time[["elapsed"]])
 """
@@ -102,7 +105,7 @@ def trimkmeans_fit(work: Work, seed: int) -> Outcome:
 
     rows = work.rows()
     share = work.n_outliers / len(rows)
-    model = TrimKMeans(work.n_clusters, trim=share, n_init=1, random_state=seed)
+    model = TrimKMeans(work.n_clusters, trim=share, n_init=N_TRIMMED_RUNS, random_state=seed)
     seconds, _ = timed(lambda: model.fit(rows))
     return Outcome(seconds, centers=np.array(model.cluster_centers_))
 
@@ -114,7 +117,8 @@ def trimcluster_fit(work: Work, seed: int) -> Outcome:
         program, given, found = (Path(name) / each for each in ("fit.R", "rows.csv", "means.csv"))
         program.write_text(_TRIMCLUSTER)
         np.savetxt(given, rows, delimiter=",")
-        arguments = [given, work.n_clusters, work.n_outliers / len(rows), seed, found]
+        share = work.n_outliers / len(rows)
+        arguments = [given, work.n_clusters, share, seed, found, N_TRIMMED_RUNS]
         done = subprocess.run(
             ["Rscript", program, *map(str, arguments)],
             check=True,

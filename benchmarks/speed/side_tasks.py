@@ -115,7 +115,7 @@ def cold(bench: Bench) -> list[Record]:
 
 
 def trimmed(bench: Bench) -> list[Record]:
-    """One run each of the peers and a default fit, seed after seed, judged by one function."""
+    """Peers with ten runs, and a default fit, seed after seed, judged by one function."""
     cell = replace(TRIMMED_CELL, n=1_000) if bench.quick else TRIMMED_CELL
     site = bench.saved(cell, "float64", make_rows(cell))
     jobs: dict[str, Job] = {
