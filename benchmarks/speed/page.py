@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import geometric_mean
@@ -17,7 +18,7 @@ from speed.targets import BANDWIDTH_SHARE, COMPARISONS, MEMORY_PER_ROW, Comparis
 from speed.tasks import GRID_TASKS, TO_COST
 
 DASH = "–"
-FIGURE_BEGINS = (*"0123456789-", DASH)
+FIGURE = re.compile(rf"{DASH}|-?[\d.,]+(e[+-]\d+)?%?")
 PLACE_COLUMNS = ("data", "n", "d", "k", "z", "dtype")
 HEADINGS = {
     "seeding": "Seeding, one candidate per step (ms)",
@@ -46,6 +47,7 @@ def as_markdown(records: Sequence[Record], command: str, facts: Iterable[str]) -
         ),
     ]
     sections = {
+        "Means and worst cases by dtype": _dtype_lines(records),
         "Seeding and the limit of memory": _limit_lines(records),
         "Memory beyond X": _memory_lines(records),
         "First calls": _cold_lines(records),
@@ -78,6 +80,21 @@ def _verdict(records: Sequence[Record], asked: Comparison) -> Cells:
         _ratio(asked.mean), _ratio(worst), _ratio(asked.worst), _place_name(where),
         ("not reached: " + ", ".join(failed) if failed else "reached") if judged else "",
     )  # fmt: skip
+
+
+def _dtype_lines(records: Sequence[Record]) -> tuple[Cells, list[Cells]]:
+    columns = ["what", "beside"]
+    columns += [f"{dtype}, {each}" for dtype in DTYPES for each in ("mean", "worst")]
+    lines: dict[tuple[str, str], Cells] = {}
+    for asked in COMPARISONS:
+        cells: list[str] = []
+        for dtype in DTYPES:
+            ratios = _ratios(records, replace(asked, dtypes=(dtype,))).values()
+            both = (geometric_mean(ratios), min(ratios)) if ratios else (None, None)
+            cells += map(_ratio, both)
+        if set(cells) != {DASH}:
+            lines[asked.what, asked.peer] = (asked.what, asked.peer, *cells)
+    return columns, list(lines.values())
 
 
 def _ratios(records: Sequence[Record], asked: Comparison) -> dict[Place, float]:
@@ -173,19 +190,21 @@ def _task_lines(records: Sequence[Record], task: str) -> tuple[Cells, list[Cells
     """A line per place: the time of each peer, its cost where fits have one, and our ratios."""
     found = [record for record in records if record.task == task]
     peers = list(dict.fromkeys(record.peer for record in found))
-    costly = any(not math.isnan(record.cost) for record in found)
+    judged = [
+        peer for peer in peers if any(r.peer == peer and not math.isnan(r.cost) for r in found)
+    ]
     asked = {
         f"× {each.peer}" + (", to its ρ" if each.ours == TO_COST else ""): each
         for each in COMPARISONS
         if (each.our_task or each.task) == task
     }
-    columns = [*PLACE_COLUMNS, *peers, *(f"ρ: {peer}" for peer in peers if costly), *asked, ""]
+    columns = [*PLACE_COLUMNS, *peers, *(f"ρ, {peer}" for peer in judged), *asked, ""]
     at = {peer: _values(records, task, peer) for peer in peers}
     ratios = [_ratios(records, replace(each, dtypes=DTYPES)) for each in asked.values()]
     lines = []
     for place in dict.fromkeys(record.place for record in found):
         here = [at[peer].get(place) for peer in peers]
-        costs = [_cost(record) for record in here if costly]
+        costs = [_cost(at[peer].get(place)) for peer in judged]
         notes = dict.fromkeys(record.note for record in here if record and record.note)
         lines.append(
             (
@@ -223,7 +242,7 @@ def _ratio(value: float | None) -> str:
 def _table(columns: Cells, lines: Sequence[Cells]) -> str:
     """Markdown; columns of figures are aligned to the right."""
     marks = [
-        "---:" if all(line[i][:1] in FIGURE_BEGINS for line in lines) else "---"
+        "---:" if all(FIGURE.fullmatch(line[i]) for line in lines) else "---"
         for i in range(len(columns))
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in (columns, marks, *lines))
