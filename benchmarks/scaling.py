@@ -58,12 +58,12 @@ def main() -> None:
     store = Store(options.csv, setting_of(description(), options.repeats, options.quick))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        for threads in range(1, options.threads + 1):
+        for threads in thread_counts(options.threads):
             with Processes(threads) as processes:
                 bench = Bench(processes, options.repeats, peers, Path(folder), options.quick)
-                for axis in options.only:
-                    if axis == "threads" or threads == options.threads:
-                        cells = (QUICK_CELLS if options.quick else CELLS)[axis]
+                for axis, cells in (QUICK_CELLS if options.quick else CELLS).items():
+                    wanted = axis == "threads" or threads == options.threads
+                    if axis in options.only and wanted:
                         for records in along(bench, axis, cells, store):
                             store.add(records)
     tell(f"done in {(time.perf_counter() - start) / 60:.1f} minutes")
@@ -85,6 +85,11 @@ def parse_options() -> argparse.Namespace:
     options = parser.parse_args()
     options.repeats = 1 if options.quick else options.repeats
     return options
+
+
+def thread_counts(most: int) -> list[int]:
+    """1, 2, 4 and so on, and at last as many as there may be."""
+    return [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
 
 
 def along(bench: Bench, axis: str, cells: Sequence[Cell], store: Store) -> Iterator[list[Record]]:

@@ -13,6 +13,7 @@ from tests import oracle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import scaling
 from speed import bandwidth, grid, jobs, our_jobs, page, peer_jobs, quotes, records, targets, tasks
 
 PLACE = records.Place("clustered", 1_000_000, 9, 20, 10_000, "float32", 2)
@@ -99,6 +100,26 @@ def test_seconds_between_two_numbers_of_iterations_leave_out_what_both_have():
         outcome = jobs.between(lambda _max_iter: None, jobs.Window(2, 5))
     # 1 second for 2 iterations, 4 seconds for 5.
     assert outcome.seconds == 1.0
+
+
+# ------------------------------------------------------------------------------- scaling
+
+
+def test_threads_double_up_to_the_most():
+    assert [scaling.thread_counts(most) for most in (1, 2, 6)] == [[1], [1, 2], [1, 2, 4, 6]]
+
+
+def test_who_would_take_too_long_is_left_out_from_there_on():
+    pace = scaling.Pace()
+    small, large, largest = (grid.Cell("clustered", n, 9, 20) for n in (10**4, 10**5, 10**6))
+    pace.note([record("fit by n", "ours", 0.1), record("fit by n", "scikit-learn", 3.0)], small)
+    bench = tasks.Bench(None, 3, ["ours", "scikit-learn"], Path(), quick=False)
+    assert pace.limited(bench, "fit by n", small).peers == bench.peers
+    limited = pace.limited(bench, "fit by n", large)
+    assert (limited.peers, limited.repeats) == (["ours"], 3)
+    pace.note([record("fit by n", "ours", 1.0)], large)
+    limited = pace.limited(bench, "fit by n", largest)
+    assert (limited.peers, limited.repeats) == (["ours"], 1)
 
 
 # ---------------------------------------------------------------------------- the records
