@@ -32,7 +32,7 @@ from robust_kmeans.execution.memory import default_threads
 
 DTYPE = "float32"
 # Seconds that one job may take, to judge by the last size.
-LIMIT = 20.0
+LIMIT = 40.0
 # Jobs that take longer than so many seconds are run once.
 LONG = 2.0
 CELLS = {

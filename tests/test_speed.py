@@ -112,7 +112,7 @@ def test_threads_double_up_to_the_most():
 def test_who_would_take_too_long_is_left_out_from_there_on():
     pace = scaling.Pace()
     small, large, largest = (grid.Cell("clustered", n, 9, 20) for n in (10**4, 10**5, 10**6))
-    pace.note([record("fit by n", "ours", 0.1), record("fit by n", "scikit-learn", 3.0)], small)
+    pace.note([record("fit by n", "ours", 0.1), record("fit by n", "scikit-learn", 5.0)], small)
     bench = tasks.Bench(None, 3, ["ours", "scikit-learn"], Path(), quick=False)
     assert pace.limited(bench, "fit by n", small).peers == bench.peers
     limited = pace.limited(bench, "fit by n", large)

@@ -22,7 +22,7 @@ AXES = {
 }
 PANELS = {
     "seeding": "seeding, one candidate per step",
-    "lloyd": "a Lloyd iteration",
+    "lloyd": "a Lloyd iteration (ours: without bounds)",
     "fit": "a whole fit (KMeans: n_init=1)",
 }
 LOOKS = {
@@ -44,8 +44,10 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
         if not found:
             continue
         figure, axes = new_figure(1, len(PANELS), size=(12.0, 4.4))
+        sizes = sorted({getattr(record.place, axis) for record in found})
         for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
-            _draw_panel(ax, axis, [each for each in found if each.task == f"{name} by {axis}"])
+            here = [record for record in found if record.task == f"{name} by {axis}"]
+            _draw_panel(ax, axis, sizes, here)
             ax.set(title=title, xlabel=label)
         axes.flat[0].set_ylabel("seconds")
         _add_header(figure, f"Time against {label}", _facts(found, axis))
@@ -55,7 +57,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     return paths
 
 
-def _draw_panel(ax: Any, axis: str, records: Sequence[Record]) -> None:
+def _draw_panel(ax: Any, axis: str, sizes: Sequence[int], records: Sequence[Record]) -> None:
     for peer, (colour, marker, line) in LOOKS.items():
         points = sorted(
             (getattr(record.place, axis), record.value)
@@ -64,12 +66,11 @@ def _draw_panel(ax: Any, axis: str, records: Sequence[Record]) -> None:
             if record.peer == peer and record.value > 0
         )
         if points:
-            sizes, seconds = zip(*points, strict=True)
-            ax.plot(sizes, seconds, line, color=colour, marker=marker, markersize=5, label=peer)
+            at, seconds = zip(*points, strict=True)
+            ax.plot(at, seconds, line, color=colour, marker=marker, markersize=5, label=peer)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ticks = sorted({getattr(record.place, axis) for record in records})
-    ax.set_xticks(ticks, [_number(tick) for tick in ticks])
+    ax.set_xticks(sizes, [_number(size) for size in sizes])
     # Whole decades: a range within one would be labelled by many fractions of it.
     low, high = np.log10(ax.get_ylim())
     ax.set_ylim(10.0 ** np.floor(low), 10.0 ** np.ceil(high))
