@@ -93,13 +93,22 @@ def test_streaming_read_reads_everything():
     assert bandwidth.streaming_read(threads=3, n_bytes=2**16) > 0
 
 
-def test_seconds_between_two_numbers_of_iterations_leave_out_what_both_have():
-    clock = iter([0.0, 1.0, 5.0, 9.0])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs.time, "perf_counter", lambda: next(clock))
-        outcome = jobs.between(lambda _max_iter: None, jobs.Window(2, 5))
-    # 1 second for 2 iterations, 4 seconds for 5.
-    assert outcome.seconds == 1.0
+@pytest.mark.parametrize(
+    ("window", "durations", "expected"),
+    [
+        (jobs.Window(2, 12), [1.0, 4.0], 0.3),
+        # Twice each where the window is half as wide: the best of both ends.
+        (jobs.Window(2, 7), [3.0, 1.0, 4.0, 9.0], 0.6),
+    ],
+)
+def test_seconds_between_two_numbers_of_iterations_leave_out_what_both_have(
+    window, durations, expected, monkeypatch
+):
+    clock = iter(
+        [time for i, each in enumerate(durations) for time in (100.0 * i, 100.0 * i + each)]
+    )
+    monkeypatch.setattr(jobs.time, "perf_counter", lambda: next(clock))
+    assert jobs.between(lambda _max_iter: None, window).seconds == pytest.approx(expected)
 
 
 # ------------------------------------------------------------------------------- scaling

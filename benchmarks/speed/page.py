@@ -228,7 +228,9 @@ def _place_name(place: Place) -> str:
 
 
 def _milliseconds(record: Record | None) -> str:
-    return DASH if record is None else f"{record.value * 1e3:.4g}"
+    if record is None:
+        return DASH
+    return f"{record.value * 1e3:.4g}" if record.value > 0 else "lost in noise"
 
 
 def _cost(record: Record | None) -> str:
