@@ -13,7 +13,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DTYPES = ("float32", "float64")
-GRID_TASKS = ("seeding", "greedy", "lloyd", "converged", "fits")
+GRID_TASKS = ("seeding", "greedy", "filters", "lloyd", "converged", "fits")
 AXES = ("n", "d", "k", "threads")
 
 
@@ -49,6 +49,7 @@ def test_comparison_has_a_line_for_every_task_peer_and_dtype(run, tmp_path):
     peers = {
         "seeding": ["ours", "scikit-learn"],
         "greedy": ["ours", "scikit-learn"],
+        "filters": ["ours, filtered", "ours, unfiltered"],
         "lloyd": ["ours", "scikit-learn"],
         "converged": ["ours"],
         "fits": ["ours", to_cost, "scikit-learn", "scikit-learn, n_init=10"],

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robust_kmeans import robust_kmeans_plusplus
 from tests import oracle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -62,15 +63,30 @@ def test_clustered_rows_are_shuffled_clusters_and_one_percent_far_outliers():
 # ------------------------------------------------------------------------------- the jobs
 
 
-def test_plain_iteration_moves_centres_as_trimmed_lloyd_does(work, monkeypatch):
-    seen = []
-    place = our_jobs.place
-    monkeypatch.setattr(our_jobs, "place", lambda *given: seen.append(given[1]) or place(*given))
-    our_jobs.plain_iteration(work, 0, jobs.Window(1, 4))
-    ends = [our_jobs._lloyd(work, max_iter=most, tol=0).cluster_centers for most in (1, 2, 3)]
-    assert len(seen) == 4
-    for moved, expected in zip(seen[1:], ends, strict=True):
-        np.testing.assert_allclose(moved, expected, rtol=1e-5)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_variants_of_seeding_choose_the_same_rows(work, filtered, monkeypatch):
+    grown = []
+
+    class Watched(our_jobs.Growth):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **options)
+            grown.append(self)
+
+    monkeypatch.setattr(our_jobs, "Growth", Watched)
+    outcome = our_jobs.grown_seeding(work, 3, filtered)
+    expected = robust_kmeans_plusplus(
+        work.rows(), work.n_clusters, n_outliers=work.n_outliers, n_local_trials=1, random_state=3
+    )
+    assert [row.index for row in grown[0].rows] == list(expected[1])
+    assert 0 < outcome.n_rows <= len(work.rows()) * work.n_clusters
+
+
+def test_plain_iteration_switches_bounds_off(work, monkeypatch):
+    asked = []
+    monkeypatch.setattr(our_jobs, "trimmed_lloyd", lambda *_given, **options: asked.append(options))
+    our_jobs.plain_iteration(work, 0, jobs.Window(2, 12))
+    assert [options["max_iter"] for options in asked] == [2, 12]
+    assert all(options["tol"] == 0 and not options["bounds"] for options in asked)
 
 
 def test_fit_to_cost_ends_once_the_cost_is_reached(work):

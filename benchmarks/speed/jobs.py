@@ -50,6 +50,7 @@ class Outcome(NamedTuple):
     n_iter: int = 0
     cost: float = float("nan")
     centers: NDArray[np.floating] | None = None
+    n_rows: int = 0
 
 
 Result = TypeVar("Result")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
+from robust_kmeans.seeding.growth import Growth
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans import (
@@ -15,10 +18,12 @@ from robust_kmeans import (
     trimmed_kmeans,
 )
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.reporting import Progress
-from robust_kmeans.sweeps.means import UPDATE, UpdateShared
+from robust_kmeans.seeding import growth
+from robust_kmeans.seeding.threshold import next_threshold
 from robust_kmeans.trimming import place
-from speed.jobs import Outcome, Window, Work, timed
+from speed.jobs import Outcome, Window, Work, between, timed
 
 # A fit that rests above the cost it is to reach starts again, so many times at most.
 MOST_RUNS = 5
@@ -39,26 +44,47 @@ def seeding(work: Work, seed: int, trials: int | None) -> Outcome:
     return Outcome(seconds)
 
 
+def grown_seeding(work: Work, seed: int, filtered: bool) -> Outcome:
+    """`seeding` with one candidate per step, with or without filters; the rows it has measured."""
+    rows, z = work.rows(), work.n_outliers
+
+    def grow() -> Growth:
+        with InMemory(rows, n_threads=work.threads) as data:
+            grown, tau = Growth(data, work.n_clusters, z, np.random.RandomState(seed)), np.inf
+            more = True
+            while more and len(grown.rows) < work.n_clusters:
+                states, cut = grown.states, grown.cut
+                tau = next_threshold(data, states, cut, z, rule="cost", eta=0.5, last=tau)
+                more = grown.add_drawn(tau)
+        return grown
+
+    # From this many clusters on there are filters: always, and never.
+    with mock.patch.object(growth, "FILTERED", 0 if filtered else math.inf):
+        seconds, grown = timed(grow)
+    return Outcome(seconds, n_rows=grown.work.n_rows)
+
+
 def iterations_to_rest(work: Work, _seed: int, most: int) -> Outcome:
     seconds, end = timed(lambda: _lloyd(work, max_iter=most, tol=0))
     return Outcome(seconds, end.n_iter)
 
 
 def plain_iteration(work: Work, _seed: int, window: Window) -> Outcome:
-    """Seconds of a Lloyd iteration that knows nothing of the last one but the cut."""
-    rows, centers, cut = work.rows(), work.start(), None
-    with InMemory(rows, n_threads=work.threads) as data:
-        for n_iter in range(window.many):
-            if n_iter == window.few:
-                start = time.perf_counter()
-            placed = place(data, centers, work.n_outliers, cut)
-            cut = placed.cut
-            _, totals = data.run(UPDATE, placed.states, UpdateShared(cut, centers))
-            filled = totals.mass > 0
-            centers = centers.copy()
-            centers[filled] += totals.sums[filled] / totals.mass[filled, np.newaxis]
-        seconds = time.perf_counter() - start
-    return Outcome(seconds / (window.many - window.few))
+    """Seconds of a Lloyd iteration in which every row is compared with every centre."""
+    start = work.start()
+    with InMemory(work.rows(), n_threads=work.threads) as data:
+        # Placed anew each time: a run may use the memory of its first states again.
+        return between(
+            lambda max_iter: trimmed_lloyd(
+                data,
+                place(data, start, work.n_outliers),
+                work.n_outliers,
+                max_iter=max_iter,
+                tol=0,
+                bounds=False,
+            ),
+            window,
+        )
 
 
 def converged_iteration(work: Work, _seed: int) -> Outcome:

@@ -23,6 +23,7 @@ PLACE_COLUMNS = ("data", "n", "d", "k", "z", "dtype")
 HEADINGS = {
     "seeding": "Seeding, one candidate per step (ms)",
     "greedy": "Greedy seeding, defaults of both (ms)",
+    "filters": "Seeding with and without filters (ms)",
     "lloyd": "A Lloyd iteration without bounds (ms)",
     "converged": "An iteration of a run to rest, bounds and all else included (ms)",
     "fits": "Fits (ms), and the trimmed cost ρ of their centres",
@@ -104,7 +105,7 @@ def _ratios(records: Sequence[Record], asked: Comparison) -> dict[Place, float]:
     return {
         place: ratio
         for place, mine in ours.items()
-        if place.dtype in asked.dtypes and (ratio := _quotient(theirs.get(place), mine))
+        if asked.covers(place) and (ratio := _quotient(theirs.get(place), mine))
     }
 
 
@@ -200,7 +201,10 @@ def _task_lines(records: Sequence[Record], task: str) -> tuple[Cells, list[Cells
     }
     columns = [*PLACE_COLUMNS, *peers, *(f"ρ, {peer}" for peer in judged), *asked, ""]
     at = {peer: _values(records, task, peer) for peer in peers}
-    ratios = [_ratios(records, replace(each, dtypes=DTYPES)) for each in asked.values()]
+    ratios = [
+        _ratios(records, replace(each, dtypes=DTYPES, data=None, least_k=0))
+        for each in asked.values()
+    ]
     lines = []
     for place in dict.fromkeys(record.place for record in found):
         here = [at[peer].get(place) for peer in peers]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from speed.grid import DTYPES
 from speed.peer_jobs import FAISS, INTELEX, OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS
-from speed.tasks import TEN_RUNS, TO_COST
+from speed.records import Place
+from speed.tasks import FILTERED, TEN_RUNS, TO_COST, UNFILTERED
 
 MEMORY_PER_ROW = 40
 """Bytes beyond X that a fit may take per row, and what does not grow with n on top."""
@@ -32,6 +33,14 @@ class Comparison:
     our_task: str | None = None
     costs: bool = False
     """Whether our trimmed cost must not be above the peer's."""
+    data: str | None = None
+    least_k: int = 0
+    """Where the figures are asked: on which data, from how many clusters on."""
+
+    def covers(self, place: Place) -> bool:
+        """Whether the figures asked are meant for this place, too."""
+        on_data = self.data in (None, place.data)
+        return place.dtype in self.dtypes and on_data and place.k >= self.least_k
 
 
 COMPARISONS = (
@@ -39,6 +48,16 @@ COMPARISONS = (
     Comparison("seeding", "seeding", SKLEARN, 2.5, 1.2, ("float64",)),
     Comparison("greedy seeding", "greedy", SKLEARN, dtypes=("float32",)),
     Comparison("greedy seeding", "greedy", SKLEARN, dtypes=("float64",)),
+    Comparison(
+        "seeding, k ≥ 100, clustered: filters",
+        "filters",
+        UNFILTERED,
+        None,
+        1.0,
+        ours=FILTERED,
+        data="clustered",
+        least_k=100,
+    ),
     Comparison("Lloyd iteration without bounds", "lloyd", SKLEARN, 2, 1.2),
     Comparison("Lloyd iteration without bounds", "lloyd", INTELEX, 1.3, 0.9),
     Comparison("Lloyd iteration without bounds", "lloyd", FAISS, dtypes=("float32",)),

@@ -2,6 +2,7 @@
 
 seeding     `robust_kmeans_plusplus` beside `kmeans_plusplus`, n_local_trials=1
 greedy      the same with the default n_local_trials of both
+filters     our seeding with and without exact filters, and the rows that it measures
 lloyd       a Lloyd iteration of which nothing is known beforehand: ours without bounds
 converged   our iterations with bounds: a whole run to rest, divided by its iterations
 fits        the default fit, and fits without local search to the cost at which KMeans ends
@@ -31,6 +32,7 @@ from speed.records import Place, Record
 
 TO_COST = "ours, local_search=0, to the cost of KMeans"
 TEN_RUNS = "scikit-learn, n_init=10"
+FILTERED, UNFILTERED = "ours, filtered", "ours, unfiltered"
 N_INIT = 10
 # Fits of scikit-learn beyond these seconds together get no more seeds, once there are a few.
 FIT_BUDGET, FEW_SEEDS = 12.0, 3
@@ -113,6 +115,25 @@ def _seedings(bench: Bench, site: Site, task: str, trials: int | None) -> list[R
     }
     turns = bench.take_turns(jobs, site, task)
     return [site.record(task, peer, seconds_of(runs)) for peer, runs in turns.items()]
+
+
+def filters(bench: Bench, site: Site) -> list[Record]:
+    """Both variants take turns in our process; how many rows each has measured."""
+    jobs = {
+        name: partial(our_jobs.grown_seeding, filtered=filtered)
+        for name, filtered in ((FILTERED, True), (UNFILTERED, False))
+    }
+    turns = bench.processes.take_turns(jobs, site.work, bench.repeats, site.title("filters"))
+    row = site.cell.d * np.dtype(site.dtype).itemsize
+    return [
+        site.record("filters", name, seconds_of(runs), remark=_touched(name, runs, row))
+        for name, runs in turns.items()
+    ]
+
+
+def _touched(name: str, runs: Sequence[Outcome], row: int) -> str:
+    n_rows = round(median(run.n_rows for run in runs))
+    return f"{name}: {n_rows:,} rows, {n_rows * row / 1e9:.3g} GB"
 
 
 def lloyd(bench: Bench, site: Site) -> list[Record]:
@@ -205,5 +226,5 @@ def seconds_of(runs: Sequence[Outcome]) -> list[float]:
 
 
 GRID_TASKS: Mapping[str, Callable[[Bench, Site], list[Record]]] = {
-    task.__name__: task for task in (seeding, greedy, lloyd, converged, fits)
+    task.__name__: task for task in (seeding, greedy, filters, lloyd, converged, fits)
 }
