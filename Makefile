@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench evaluation paper clean
+.PHONY: help setup demo test lint format bench scaling evaluation paper clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,8 +36,17 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Compare speed with scikit-learn (a few minutes)
-	$(BIN)/python benchmarks/against_sklearn.py
+# The packages that speed is compared with; nothing else needs them.
+$(PEERS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	@touch $@
+
+bench: $(PEERS) ## Compare speed with other packages, for docs/performance (40 minutes)
+	$(BIN)/python benchmarks/against_peers.py --csv docs/performance/results.csv \
+		--markdown docs/performance/results.md --quote docs/performance.md
+
+scaling: $(PEERS) ## Draw time against n, d, k and threads, for docs/performance.md (15 minutes)
+	$(BIN)/python benchmarks/scaling.py --csv docs/performance/scaling.csv --pictures docs/images
 
 evaluation: $(READY) ## Judge all methods on all workloads, for docs/evaluation.md (an hour)
 	$(BIN)/python benchmarks/evaluation.py --runs evaluation_runs.csv --markdown docs/evaluation.md

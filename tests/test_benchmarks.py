@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import subprocess
 import sys
 from itertools import product
@@ -12,6 +13,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DTYPES = ("float32", "float64")
+GRID_TASKS = ("seeding", "greedy", "filters", "lloyd", "converged", "fits")
+AXES = ("n", "d", "k", "threads")
 
 
 @pytest.fixture
@@ -30,27 +33,76 @@ def run(tmp_path):
     return run_benchmark
 
 
-def test_comparison_has_a_row_for_every_task_and_dtype(run, tmp_path):
-    printed = run("against_sklearn.py", "--threads", "1", "--csv", "rows.csv")
-    with open(tmp_path / "rows.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    tasks = ("seeding", "greedy seeding", "Lloyd iterations 2-12")
-    assert [(row["data"], row["dtype"], row["task"]) for row in rows[:-3]] == list(
-        product(("gaussian", "clustered"), DTYPES, tasks)
-    )
-    assert {(row["n"], row["d"], row["k"], row["z"]) for row in rows[:-1]} == {
-        ("20000", "9", "20", "200")
+def read_lines(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def installed(module):
+    return importlib.util.find_spec(module) is not None
+
+
+def test_comparison_has_a_line_for_every_task_peer_and_dtype(run, tmp_path):
+    page = run("against_peers.py", "--threads", "1", "--csv", "lines.csv", "--only", *GRID_TASKS)
+    lines = read_lines(tmp_path / "lines.csv")
+    to_cost = "ours, local_search=0, to the cost of KMeans"
+    peers = {
+        "seeding": ["ours", "scikit-learn"],
+        "greedy": ["ours", "scikit-learn"],
+        "filters": ["ours, filtered", "ours, unfiltered"],
+        "lloyd": ["ours", "scikit-learn"],
+        "converged": ["ours"],
+        "fits": ["ours", to_cost, "scikit-learn", "scikit-learn, n_init=10"],
     }
+    peers["lloyd"] += ["scikit-learn-intelex"] if installed("sklearnex") else []
+    with_faiss = peers["lloyd"] + (["faiss"] if installed("faiss") else [])
+    assert [(line["data"], line["dtype"], line["task"], line["peer"]) for line in lines] == [
+        (data, dtype, task, peer)
+        for data, dtype, task in product(("Gaussian", "clustered"), DTYPES, peers)
+        for peer in (with_faiss if (task, dtype) == ("lloyd", "float32") else peers[task])
+    ]
+    assert {(line["n"], line["z"], line["threads"]) for line in lines} == {("4000", "40", "1")}
     # Times are not judged here: a single tiny run says nothing about them.
-    assert all(float(row["ratio"]) for row in rows[:-3])
-    assert [row["task"] for row in rows[-3:]] == [
-        "first call, writable",
-        "first call, read-only",
-        "import",
-    ]
-    assert [line.split() for line in printed[-len(rows) :]] == [
-        " ".join(row.values()).split() for row in rows
-    ]
+    assert "## Figures asked" in page
+    assert "## Seeding and the limit of memory" in page
+
+
+def test_comparison_measures_memory_small_data_and_first_calls(run, tmp_path):
+    tasks = ("bandwidth", "memory", "small", "cold", "trimmed")
+    page = run("against_peers.py", "--threads", "1", "--csv", "lines.csv", "--only", *tasks)
+    lines = read_lines(tmp_path / "lines.csv")
+    assert {line["task"] for line in lines} == set(tasks)
+    assert all(float(line["value"]) > 0 for line in lines)
+    assert [line["data"] for line in lines if line["task"] == "bandwidth"] == ["start", "end"]
+    first = next(line for line in lines if line["peer"] == "first fit, empty cache")
+    assert not first["note"].startswith("0 kernels")
+    again = next(line for line in lines if line["peer"] == "first fit, filled cache")
+    assert again["note"] == "0 kernels compiled"
+    left_out = [line for line in page if line.startswith("- trimkmeans is left out")]
+    assert bool(left_out) != installed("trimkmeans")
+
+
+def test_comparison_goes_on_where_it_stopped(run, tmp_path):
+    options = ("--threads", "1", "--csv", "lines.csv", "--grid", "gaussian")
+    run("against_peers.py", *options, "--only", "seeding")
+    before = (tmp_path / "lines.csv").read_text()
+    run("against_peers.py", *options, "--only", "seeding", "converged")
+    after = (tmp_path / "lines.csv").read_text()
+    assert after.startswith(before)
+    assert after.count("seeding,") == before.count("seeding,") == 4
+    assert after.count("converged,") == 2
+
+
+def test_scaling_draws_a_picture_per_axis(run, tmp_path):
+    run("scaling.py", "--threads", "2", "--csv", "lines.csv", "--pictures", "pictures")
+    lines = read_lines(tmp_path / "lines.csv")
+    assert {line["task"] for line in lines} == {
+        f"{figure} by {axis}" for figure, axis in product(("seeding", "lloyd", "fit"), AXES)
+    }
+    assert {line["threads"] for line in lines if line["task"].endswith("by threads")} == {"1", "2"}
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {
+        f"scaling-{axis}.png" for axis in AXES
+    }
 
 
 def test_assignment_is_timed_for_every_shape(run):
