@@ -57,8 +57,8 @@ def tried(X, points, d2, which=None, keys=None, weights=NO_WEIGHTS, capacity=Non
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, X.dtype)
     X.flags.writeable = False
     candidates.try_candidates(
-        X, all_positions(len(X)) if which is None else which, d2,
-        np.empty(0, order.KEYS[X.dtype]), weights, points, least, low, shift,
+        X, all_positions(len(X)) if which is None else which, d2, order.keys_of(d2), weights,
+        points, least, low, shift,
         n_won, rows, values, changes[0], changes[1],
     )  # fmt: skip
     return n_won, rows, values, changes

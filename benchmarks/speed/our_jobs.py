@@ -8,7 +8,6 @@ import warnings
 from unittest import mock
 
 import numpy as np
-from robust_kmeans.seeding.growth import Growth
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans import (
@@ -21,6 +20,7 @@ from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.reporting import Progress
 from robust_kmeans.seeding import growth
+from robust_kmeans.seeding.growth import Growth
 from robust_kmeans.seeding.threshold import next_threshold
 from robust_kmeans.trimming import place
 from speed.jobs import Outcome, Window, Work, between, timed

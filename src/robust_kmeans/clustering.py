@@ -70,6 +70,7 @@ class TrimmedClustering:
 
 def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClustering:
     """All figures of a run, from the states and the cut that it ended with."""
+    data.tidy()
     _warn_of_missing(data, run, n_outliers)
     labels = data.collect(labels_with_outliers, run.states, run.cut)
     return TrimmedClustering(

@@ -90,6 +90,7 @@ def _begin(
     voice: _Voice,
 ) -> LloydRun:
     seeds = seeding.seed(data, n_clusters, n_outliers, random)
+    data.tidy()
     # A seeding may be the user's own.
     centers = as_centers(
         seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"

@@ -192,24 +192,19 @@ def _cut_among_few(
 ) -> Cut:
     least, most = (value_of(key, data.dtype) for key in (bin_.keys.low, bin_.keys.high - 1))
     found = data.summarise(ROWS_WITHIN, states, Asked(float(least), float(most), FEW_ROWS))
-    order = np.lexsort((found.rows, -found.d2))
     budget = _with_rounding(data, n_outliers)
-    position, until = found.row_past(order, bin_.above, budget)
-    boundary = order[position]
+    boundary, until, cost = found.boundary(bin_.above, budget)
     value, weight = float(found.d2[boundary]), float(found.weights[boundary])
     if value == 0:
-        trimmed = bin_.above + float(found.weights[found.d2 > 0].sum())
-        return Cut(value=0.0, row=0, trimmed=0.0, weight=trimmed, cost=0.0)
+        above = bin_.above + float(found.weights[found.d2 > 0].sum())
+        return Cut(value=0.0, row=0, trimmed=0.0, weight=above, cost=0.0)
     trimmed = min(max(n_outliers - (until - weight), 0.0), weight)
-    below = order[position:]
-    kept = found.weights[below]
-    kept[0] -= trimmed
     return Cut(
         value=value,
         row=int(found.rows[boundary]),
         trimmed=trimmed,
         weight=n_outliers,
-        cost=bin_.cost_below + float(kept @ found.d2[below].astype(np.float64)),
+        cost=bin_.cost_below + cost + (weight - trimmed) * value,
         nearby=nearby,
     )
 

@@ -97,3 +97,6 @@ class Execution(ABC):
     ) -> Merged:
         """One sweep that leaves the states as they are: its merged summary."""
         return self.run(sweep, states, shared)[1]
+
+    def tidy(self) -> None:  # noqa: B027 - there may be nothing to give back
+        """Give memory back that was kept for more sweeps like the last ones."""

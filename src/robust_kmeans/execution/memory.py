@@ -101,6 +101,11 @@ class InMemory(Execution):
         """Run a step whose result has one entry per row, and join the results."""
         return np.concatenate(self.map(step, states, shared)[1])
 
+    def tidy(self) -> None:
+        """Give memory back that was kept for more sweeps like the last ones."""
+        for chunk in self._chunks:
+            chunk.forget()
+
     def _on_every_chunk(
         self, step: Step[Summary], states: States, shared: Any
     ) -> list[tuple[Any, Summary]]:

@@ -1,10 +1,10 @@
 """Candidates for a new centre: which rows each of them would win, and what that would save.
 
-`try_candidates` is the only kernel of the seedings that reads rows.  Rows are taken a tile at a
-time, so that all candidates are measured while a tile is in the cache.  Narrow rows are
-transposed, which lets the vector units work across rows; wide ones along the features.  A row
-is won where its distance to the candidate is less than its D²; only won rows are noted, and
-only they change a candidate's histogram, so most of the work is arithmetic.
+`try_candidates`, and `add_center` for a single one, are the only kernels of the seedings that
+read rows.  Rows are taken a tile at a time, so that all candidates are measured while a tile is
+in the cache.  Narrow rows are transposed, which lets the vector units work across rows; wide ones
+are measured along the features.  A row is won where it is nearer to the candidate than its D²
+says; only won rows are noted, and only they change a candidate's histogram.
 
 Costs for p rows, L candidates, d features: one reading of the rows and 3·p·L·d operations;
 `doubtful_rows` and `take` are passes over the state and over the won rows.
@@ -32,17 +32,14 @@ def try_candidates(
 ):  # fmt: skip
     """The rows that each candidate would win, and what they change in a histogram of D².
 
-    IN   rows (m, d), which (p,): positions of rows to look at; d2 (m,); keys (0,): of the type
-         of D²'s keys; weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`,
-         `least` being the value with the key `low`
+    IN   rows (m, d), which (p,): positions of rows to look at; d2 (m,), and its keys (m,);
+         weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
     OUT  n_won (L,), added to: how many rows; positions (L, c) and values (L, c): in ascending
          order where they are and their new D², as many as fit; mass (L, B) and sums (L, B),
          or (0, 0) for none, added to: weight and cost that bins gain or lose
     """
-    n_features, n_candidates = candidates.shape[1], candidates.shape[0]
-    narrow = n_features * rows.itemsize < WIDE
-    lanes = n_lanes(rows)
-    tile = empty_tile(rows[:, : n_features if narrow else 0])
+    n_candidates, lanes = candidates.shape[0], n_lanes(rows)
+    tile = empty_tile(rows if _is_narrow(rows) else rows[:, :0])
     own = aligned_empty(TILE, rows.dtype)
     new = aligned_empty(n_candidates * TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
@@ -50,15 +47,7 @@ def try_candidates(
     capacity, last = positions.shape[1], sums.shape[1] - 1
     for start in range(0, which.shape[0], TILE):
         part = which[start : start + TILE]
-        # Behind the last row nothing is won.
-        own[part.shape[0] :] = -np.inf
-        for i in range(part.shape[0]):
-            own[i] = d2[part[i]]
-        if narrow:
-            transpose(rows, part, tile, STRIDE)
-            _measure_across(tile, part.shape[0], candidates, new)
-        else:
-            _measure_along(rows, part, candidates, new)
+        _measure(rows, part, d2, candidates, tile, own, new)
         for c in range(n_candidates):
             found, here = 0, c * TILE
             for first in range(0, part.shape[0], lanes):
@@ -86,32 +75,26 @@ def try_candidates(
 
 
 @jit
-def _measure_across(tile, n_rows, candidates, out):
-    """Squared distances of the rows in the columns of a tile from each candidate.
+def add_center(rows, which, center, label, d2, labels):
+    """Give rows to a new centre where it is nearer.
 
-    IN   tile (d·STRIDE,), its first `n_rows` columns filled; candidates (L, d)
-    OUT  out (L·TILE,): of each candidate the first `n_rows`
+    IN     rows (m, d), which (p,): positions of rows to look at; center (1, d), and its label
+    INOUT  d2 (m,), labels (m,) or (0,)
     """
-    zero = tile.dtype.type(0)
-    for c in range(candidates.shape[0]):
-        for first in range(0, n_rows, n_lanes(tile)):
-            total = spread(zero)
-            for f in range(candidates.shape[1]):
-                difference = load(tile, f * STRIDE + first) - spread(candidates[c, f])
-                total = fused(difference, difference, total)
-            store(out, c * TILE + first, total)
-
-
-@jit
-def _measure_along(rows, which, candidates, out):
-    """Squared distances of some rows from each candidate.
-
-    IN   rows (m, d), which (p,), candidates (L, d)
-    OUT  out (L·TILE,): of each candidate the first p
-    """
-    for p in range(which.shape[0]):
-        for c in range(candidates.shape[0]):
-            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)
+    lanes = n_lanes(rows)
+    tile = empty_tile(rows if _is_narrow(rows) else rows[:, :0])
+    own, new = aligned_empty(TILE, rows.dtype), aligned_empty(TILE, rows.dtype)
+    for start in range(0, which.shape[0], TILE):
+        part = which[start : start + TILE]
+        _measure(rows, part, d2, center, tile, own, new)
+        for first in range(0, part.shape[0], lanes):
+            bits = as_bits(load(new, first) < load(own, first))
+            while bits != 0:
+                i = first + lowest(bits)
+                d2[part[i]] = new[i]
+                if labels.shape[0] > 0:
+                    labels[part[i]] = label
+                bits &= bits - 1
 
 
 @jit
@@ -145,3 +128,55 @@ def take(positions, values, label, d2, labels):
             d2[i] = values[p]
             if labels.shape[0] > 0:
                 labels[i] = label
+
+
+@jit
+def _is_narrow(rows):
+    return rows.shape[1] * rows.itemsize < WIDE
+
+
+@jit
+def _measure(rows, which, d2, candidates, tile, own, new):
+    """D² of a tile of rows, as it is and from each candidate.
+
+    IN   rows (m, d), which (p,), d2 (m,), candidates (L, d); tile: memory for narrow rows
+    OUT  own (TILE,): D², and −infinity behind the last row, where nothing can be won; new
+         (L·TILE,): of each candidate the first p
+    """
+    own[which.shape[0] :] = -np.inf
+    for i in range(which.shape[0]):
+        own[i] = d2[which[i]]
+    if _is_narrow(rows):
+        transpose(rows, which, tile, STRIDE)
+        _measure_across(tile, which.shape[0], candidates, new)
+    else:
+        _measure_along(rows, which, candidates, new)
+
+
+@jit
+def _measure_across(tile, n_rows, candidates, out):
+    """Squared distances of the rows in the columns of a tile from each candidate.
+
+    IN   tile (d·STRIDE,), its first `n_rows` columns filled; candidates (L, d)
+    OUT  out (L·TILE,): of each candidate the first `n_rows`
+    """
+    zero = tile.dtype.type(0)
+    for c in range(candidates.shape[0]):
+        for first in range(0, n_rows, n_lanes(tile)):
+            total = spread(zero)
+            for f in range(candidates.shape[1]):
+                difference = load(tile, f * STRIDE + first) - spread(candidates[c, f])
+                total = fused(difference, difference, total)
+            store(out, c * TILE + first, total)
+
+
+@jit
+def _measure_along(rows, which, candidates, out):
+    """Squared distances of some rows from each candidate.
+
+    IN   rows (m, d), which (p,), candidates (L, d)
+    OUT  out (L·TILE,): of each candidate the first p
+    """
+    for p in range(which.shape[0]):
+        for c in range(candidates.shape[0]):
+            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)

@@ -140,20 +140,30 @@ def bins_and_costs(mass, sums, mass_changes, sums_changes, budget, bins, costs, 
 
 
 @jit
-def row_past(weights, order, above, budget):
-    """The position in `order` at which the running weight, with `above`, exceeds the budget.
+def boundary(d2, weights, above, budget):
+    """Of few rows, the one in which the budget runs out, in the order (−D², row); after `above`.
 
-    Returns it and the running weight up to and with it; the last position where rounding
-    leaves all of it within the budget.
+    Returns its position, the weight up to and with it, and the cost (the sum of w·D²) of the
+    rows after it; the last row where rounding leaves all of them within the budget.
 
-    IN   weights (m,), order (m,), above, budget
+    IN   d2 (m,), weights (m,): rows in ascending order; above, budget
     """
-    running = 0.0
-    for p in range(order.shape[0]):
-        running += weights[order[p]]
-        if above + running > budget:
-            return p, above + running
-    return order.shape[0] - 1, above + running
+    gone = np.zeros(d2.shape[0], np.bool_)
+    running = above
+    last = -1
+    for _ in range(d2.shape[0]):
+        last = -1
+        for i in range(d2.shape[0]):
+            if not gone[i] and (last < 0 or d2[i] > d2[last]):
+                last = i
+        gone[last] = True
+        running += weights[last]
+        if running > budget:
+            break
+    cost = 0.0
+    for i in range(d2.shape[0]):
+        cost += 0.0 if gone[i] else weights[i] * np.float64(d2[i])
+    return last, running, cost
 
 
 @jit

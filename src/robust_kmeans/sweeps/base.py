@@ -54,6 +54,10 @@ class Chunk:
             arrays.append(array)
         return array
 
+    def forget(self) -> None:
+        """Give the memory back that no state has."""
+        self._spare.clear()
+
     def __post_init__(self) -> None:
         # Read-only, always: nobody's data is changed by mistake, and Numba, to which a
         # read-only array is another type, compiles each kernel for one of the two only.

@@ -92,10 +92,10 @@ class Found:
     weights: NDArray[np.float64]
     rows: NDArray[np.int64]
 
-    def row_past(self, ranking: NDArray[np.intp], above: float, budget: float) -> tuple[int, float]:
-        """Where in a ranking of the rows the weight exceeds the budget, and the weight so far."""
-        position, until = order.row_past(self.weights, ranking, above, budget)
-        return position, until
+    def boundary(self, above: float, budget: float) -> tuple[int, float, float]:
+        """Where the budget runs out, the weight up to and with that row, the cost of the rest."""
+        found, until, cost = order.boundary(self.d2, self.weights, above, budget)
+        return found, until, cost
 
 
 class Ties(NamedTuple):

@@ -7,7 +7,7 @@ candidate wins so many rows that noting them would take too much memory, it is r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +26,11 @@ from robust_kmeans.sweeps.order import N_BINS, Histogram, KeyRange, add_histogra
 
 Floats = NDArray[np.floating]
 NO_REACH: Floats = np.empty(0)
+NO_CHANGES = np.zeros((2, 0, 0))
 # So many won rows are noted per row of a chunk, shared by all candidates.
-ROOM = 1.0
+ROOM = 0.5
+# Rows in doubt are listed for so many rows at a time.
+PART = 2**15
 
 
 class Noted(NamedTuple):
@@ -109,73 +112,98 @@ def _start(chunk: Chunk, _state: None, labelled: bool) -> tuple[SeedState, None]
     return SeedState(d2, np.zeros(len(d2), np.int32) if labelled else NO_LABELS), None
 
 
-def _read(chunk: Chunk, state: SeedState, reading: Reading) -> tuple[SeedState, int]:
-    return _noted(chunk, state, reading, np.zeros((0, 0)), np.zeros((0, 0)), None)
+def _read_and_take(
+    chunk: Chunk, state: SeedState, shared: ReadAndTake
+) -> tuple[SeedState, ReadAndTaken]:
+    points, reach = shared.reading
+    if len(points) > 1:
+        state, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
+        state, found = _take(chunk, state, shared.taking)
+    else:
+        state, n_read = _with_center(chunk, state, points, reach, shared.taking.label)
+        found = look_at(chunk, state.d2, shared.taking.keys)
+    return state, ReadAndTaken(n_read, found)
 
 
 def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState, Priced]:
     reading, keys = pricing
-    shape = (len(reading.points), 1 if keys is None else N_BINS + 2)
-    changes = np.zeros((2, *shape))
-    state, n_read = _noted(chunk, state, reading, changes[0], changes[1], keys)
+    changes = np.zeros((2, len(reading.points), 1 if keys is None else N_BINS + 2))
+    state, n_read = _noted(chunk, state, reading, changes, keys)
     return state, Priced(n_read, changes)
+
+
+def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Histogram | None]:
+    assert state.noted is not None
+    i, noted = taking.candidate, state.noted
+    if noted.n_won[i] <= noted.rows.shape[1]:
+        won = slice(0, noted.n_won[i])
+        after = _copied(chunk, state)
+        candidates.take(noted.rows[i, won], noted.d2[i, won], taking.label, after.d2, after.labels)
+    else:
+        point = noted.points[i : i + 1]
+        after, _ = _with_center(chunk, state, point, NO_REACH, taking.label)
+    after = after._replace(noted=noted if taking.more else None)
+    return after, look_at(chunk, after.d2, taking.keys)
 
 
 def _noted(
     chunk: Chunk,
     state: SeedState,
     reading: Reading,
-    mass: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    changes: NDArray[np.float64],
     keys: KeyRange | None,
 ) -> tuple[SeedState, int]:
+    """What candidates would win; and how many rows were read."""
     points, d2 = reading.points, state.d2
-    shape = (1, len(d2)) if len(points) == 1 else (len(points), int(ROOM * len(d2)) // len(points))
-    rows = chunk.empty(np.int32)[: shape[0] * shape[1]].reshape(shape)
-    values = chunk.empty(d2.dtype)[: shape[0] * shape[1]].reshape(shape)
-    n_won = np.zeros(len(points), np.int64)
-    which = all_positions(len(d2))
-    if reading.reach.size:
-        doubtful = chunk.empty(np.int32)
-        which = doubtful[: candidates.doubtful_rows(d2, state.labels, reading.reach, doubtful)]
-    key_type = order.KEYS[d2.dtype]
+    room = int(ROOM * len(d2)) // len(points)
+    rows, values = (
+        chunk.empty(dtype)[: len(points) * room].reshape(len(points), room)
+        for dtype in (np.int32, d2.dtype)
+    )
+    noted = Noted(points, np.zeros(len(points), np.int64), rows, values)
     low, shift, least = 0, 0, d2.dtype.type(np.inf)
     if keys is not None:
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, d2.dtype)
-    candidates.try_candidates(
-        chunk.rows, which, d2, np.empty(0, key_type), chunk.weights, points, least, low, shift,
-        n_won, rows, values, mass, sums,
-    )  # fmt: skip
-    return state._replace(noted=Noted(points, n_won, rows, values)), len(which)
+    n_read = 0
+    for which in _in_doubt(state, reading.reach):
+        candidates.try_candidates(
+            chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
+            noted.n_won, rows, values, changes[0], changes[1],
+        )  # fmt: skip
+        n_read += len(which)
+    return state._replace(noted=noted), n_read
 
 
-def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Histogram | None]:
-    assert state.noted is not None
-    i, noted = taking.candidate, state.noted
-    d2 = chunk.empty(state.d2.dtype)
+def _with_center(
+    chunk: Chunk, state: SeedState, point: Floats, reach: Floats, label: int
+) -> tuple[SeedState, int]:
+    """The state with one more centre; and how many rows were read."""
+    after, n_read = _copied(chunk, state), 0
+    for which in _in_doubt(state, reach):
+        candidates.add_center(chunk.rows, which, point, label, after.d2, after.labels)
+        n_read += len(which)
+    return after, n_read
+
+
+def _in_doubt(state: SeedState, reach: Floats) -> Iterator[NDArray[np.int32]]:
+    """Positions of the rows that may be won, all or those that `reach` leaves, part by part."""
+    if not reach.size:
+        yield all_positions(len(state.d2))
+        return
+    for start in range(0, len(state.d2), PART):
+        part = slice(start, start + PART)
+        found = np.empty(len(state.d2[part]), np.int32)
+        n_found = candidates.doubtful_rows(state.d2[part], state.labels[part], reach, found)
+        yield found[:n_found] + np.int32(start)
+
+
+def _copied(chunk: Chunk, state: SeedState) -> SeedState:
+    d2, labels = chunk.empty(state.d2.dtype), NO_LABELS
     d2[:] = state.d2
-    labels = NO_LABELS
     if state.labels.size:
         labels = chunk.empty(np.int32)
         labels[:] = state.labels
-    if noted.n_won[i] <= noted.rows.shape[1]:
-        rows, values = noted.rows[i, : noted.n_won[i]], noted.d2[i, : noted.n_won[i]]
-    else:
-        alone = state._replace(noted=None)
-        again = _read(chunk, alone, Reading(noted.points[i : i + 1]))[0].noted
-        assert again is not None
-        rows, values = again.rows[0, : again.n_won[0]], again.d2[0, : again.n_won[0]]
-    candidates.take(rows, values, taking.label, d2, labels)
-    state = SeedState(d2, labels, noted if taking.more else None)
-    return state, look_at(chunk, d2, taking.keys)
-
-
-def _read_and_take(
-    chunk: Chunk, state: SeedState, shared: ReadAndTake
-) -> tuple[SeedState, ReadAndTaken]:
-    state, n_read = _read(chunk, state, shared.reading)
-    state, found = _take(chunk, state, shared.taking)
-    return state, ReadAndTaken(n_read, found)
+    return SeedState(d2, labels)
 
 
 def _add_read_and_taken(parts: Sequence[ReadAndTaken]) -> ReadAndTaken:
