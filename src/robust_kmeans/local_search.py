@@ -150,15 +150,12 @@ def _offers(
     shared = Candidates(points, _limit(now), unit=data.total_weight)
     prices = data.summarise(PRICES, now.states, shared)
     shifts = prices.sums / np.where(prices.mass > 0, prices.mass, 1)[:, np.newaxis]
-    means = points + shifts
+    means = (points + shifts).astype(data.dtype)
     centred = np.sum(prices.sums * shifts, axis=1)
     changes = loss - prices.saved - (prices.gain + centred)[:, np.newaxis]
     gone = np.argmin(changes, axis=1)
     order = np.argsort(changes[np.arange(len(points)), gone], kind="stable")
-    return [
-        Offer(changes[i, gone[i]], gone[i], i, points[i], means[i].astype(data.dtype))
-        for i in order
-    ]
+    return [Offer(changes[i, gone[i]], gone[i], i, points[i], means[i]) for i in order]
 
 
 def _first_better(

@@ -113,16 +113,17 @@ def bin_past(counts, mass, budget):
 
 
 @jit
-def bins_and_costs(mass, sums, mass_changes, sums_changes, budget, bins, costs, unsure):
+def trimmed_costs(mass, sums, mass_changes, sums_changes, edges, budget, costs, errors):
     """Per change of a histogram, what is left when the budget runs out, from the last bin down.
 
-    Of the bin in which that happens, the mean of its rows is taken for those that go.
+    Of the bin in which that happens, the mean of its rows is taken for those that go: that is
+    off by no more than the weight on the lesser side times the width of the bin.
 
-    IN   mass (B,), sums (B,); mass_changes (L, B), sums_changes (L, B), budget
-    OUT  bins (L,): where the budget runs out; costs (L,): the sums of what is left; unsure
-         (L,): the weight on the lesser side of the cut in that bin
+    IN   mass (B + 2,), sums (B + 2,); mass_changes (L, B + 2), sums_changes (L, B + 2); edges
+         (B + 1,): values at which bins begin, and the last one ends; budget
+    OUT  costs (L,), errors (L,): by how much a cost may be off
     """
-    for c in range(bins.shape[0]):
+    for c in range(costs.shape[0]):
         bin_ = mass.shape[0] - 1
         above = 0.0
         while bin_ > 0 and above + mass[bin_] + mass_changes[c, bin_] <= budget:
@@ -130,13 +131,16 @@ def bins_and_costs(mass, sums, mass_changes, sums_changes, budget, bins, costs, 
             bin_ -= 1
         weight = mass[bin_] + mass_changes[c, bin_]
         trimmed = min(max(budget - above, 0.0), weight)
-        kept = 1 - trimmed / weight if weight > 0 else 0.0
-        cost = kept * (sums[bin_] + sums_changes[c, bin_])
+        cost = sums[bin_] + sums_changes[c, bin_]
+        cost *= 1 - trimmed / weight if weight > 0 else 0.0
         for below in range(bin_):
             cost += sums[below] + sums_changes[c, below]
-        bins[c] = bin_
         costs[c] = cost
-        unsure[c] = min(trimmed, weight - trimmed)
+        # The first bin begins at 0, and the last one has no end.
+        errors[c] = np.inf
+        if bin_ <= edges.shape[0] - 1:
+            least = edges[bin_ - 1] if bin_ > 0 else edges[0] * 0
+            errors[c] = min(trimmed, weight - trimmed) * np.float64(edges[bin_] - least)
 
 
 @jit

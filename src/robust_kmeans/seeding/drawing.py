@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -148,18 +150,18 @@ def draw(
 
     Cost: one pass over D² for any number of draws, and for each a pass over one chunk's.
     """
-    masses = np.array(data.summarise(MASS, states, weighting))
-    until = np.cumsum(masses)
-    if not until[-1] > 0:
+    masses = data.summarise(MASS, states, weighting)
+    until = list(accumulate(masses))
+    total = until[-1]
+    if not total > 0:
         return []
-    targets = uniforms * until[-1]
-    last = np.flatnonzero(masses)[-1]
-    chunks = np.minimum(until.searchsorted(targets, side="right"), last)
-    before = np.concatenate([[0.0], until])[chunks]
-    return [
-        data.at(chunk, draw_row, states, Target(weighting, mass))
-        for chunk, mass in zip(chunks.tolist(), (targets - before).tolist(), strict=True)
-    ]
+    last = next(chunk for chunk in reversed(range(len(masses))) if masses[chunk] > 0)
+    rows = []
+    for target in (uniforms * total).tolist():
+        chunk = min(bisect_right(until, target), last)
+        before = until[chunk - 1] if chunk else 0.0
+        rows.append(data.at(chunk, draw_row, states, Target(weighting, target - before)))
+    return rows
 
 
 def draw_inside(

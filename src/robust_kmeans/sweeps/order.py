@@ -14,6 +14,7 @@ from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_numbers, in_ch
 
 # Enough for bins of few rows near the cut; few enough that histograms cost nothing to merge.
 N_BINS = 512
+BIN_NUMBERS = np.arange(N_BINS + 1)
 
 
 class KeyRange(NamedTuple):
@@ -65,15 +66,10 @@ def estimates(
     In the bin in which the cut falls it is not known which rows go, only their mean: that is
     wrong by no more than the weight on the lesser side times the width of the bin.
     """
-    n_changes = changes.shape[1]
-    bins, costs = np.empty(n_changes, np.int64), np.empty(n_changes)
-    unsure = np.empty(n_changes)
-    order.bins_and_costs(look.mass, look.sums, changes[0], changes[1], budget, bins, costs, unsure)
-    # The first bin is all that lies below, from 0 on; the last one is open.
-    ends = np.array([bins - 1, bins]).clip(0, N_BINS) << keys.shift
-    low, high = (keys.low + ends).astype(order.KEYS[dtype]).view(dtype)
-    widths = np.where(bins > 0, high - low, high)
-    return Estimates(costs, np.where(bins <= N_BINS, unsure * widths, np.inf))
+    found = Estimates(*np.empty((2, changes.shape[1])))
+    edges = (keys.low + (BIN_NUMBERS << keys.shift)).astype(order.KEYS[dtype]).view(dtype)
+    order.trimmed_costs(look.mass, look.sums, changes[0], changes[1], edges, budget, *found)
+    return found
 
 
 class Asked(NamedTuple):
