@@ -208,7 +208,7 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
     far = np.sqrt(((moved.astype(np.float64) - centers) ** 2).sum(axis=1)).max()
     d2, after = np.empty(2000, dtype), np.empty(2000, np.float32)
     out = np.empty(2000, np.int32)
-    slack = np.full(12, far * (1 + 1e-6), np.float32)
+    slack = kernels.Slack(0, far * (1 + 1e-6), far * (1 + 1e-6))
     found = kernels.doubtful_rows(X, moved, slack, labels, others, d2, after, out)
     doubtful = np.zeros(2000, bool)
     doubtful[out[:found]] = True
@@ -230,7 +230,7 @@ def test_reassigning_changes_no_bit(n_features, k, step, dtype):
     far = np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001
     labels, _, others = assigned(X, centers)
     kept = (np.arange(len(X)) % 7 > 0).astype(np.uint8)
-    for slack in (np.full(k, far, np.float32), np.empty(0, np.float32)):
+    for slack in (kernels.Slack(0, far, far), kernels.NO_BOUNDS):
         after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty(len(X), dtype)
         sums, mass = np.zeros(moved.shape), np.zeros(k)
         kernels.reassign(

@@ -55,10 +55,12 @@ FEATURES = 64
 # and not too few for a tile to be full, nor so many that what is kept per row fills the L1 cache.
 BLOCK_BYTES = 2**19
 BLOCK_ROWS = (256, 2048)
-# Where more rows than this share are in doubt, it is cheaper not to ask; so many blocks pass
-# before they are asked again.
+# Where more rows than this share of a block are in doubt, it is cheaper not to ask; so many blocks
+# pass, all at once, before one is asked again.
 MOSTLY = 0.75
-UNASKED = 7
+UNASKED = 15
+# So many centres show where the middle of all is.
+SAMPLE = 9
 
 
 class Packed(NamedTuple):
@@ -76,14 +78,29 @@ class Packed(NamedTuple):
     error: float
 
 
+class Slack(NamedTuple):
+    """How far other centres have moved at most, from a row's own: rounded up to float32.
+
+    For rows of the centre `farthest`, which moved most, that is `second`; for all others, `first`.
+    """
+
+    farthest: int
+    first: float
+    second: float
+
+
+NO_BOUNDS = Slack(0, np.inf, np.inf)
+"""For comparing every row with every centre: nothing is known."""
+
+
 def pack(centers: Floats) -> Packed:
     """Make centres ready for `assign` and `reassign`.
 
-    The origin is the median centre, feature by feature: a few centres that are far from all
+    The origin is the median, feature by feature, of a few centres: those that are far from all
     others, such as outliers drawn as seeds, do not take the digits of the rest.
     """
-    middle = len(centers) // 2
-    origin = np.partition(centers, middle, axis=0)[middle].copy()
+    some = centers[:: -(-len(centers) // SAMPLE)]
+    origin = np.sort(some, axis=0)[len(some) // 2]
     n_groups = -(-len(centers) // 4)
     factors = np.zeros(4 * n_groups * centers.shape[1], centers.dtype)
     norms = np.full(4 * n_groups, np.inf, centers.dtype)
@@ -246,8 +263,7 @@ def reassign(
     Centres are compared only for rows that bounds leave in doubt; and only rows that have a
     new label, which are in the cache at that moment, change their clusters' totals.
 
-    IN   rows (m, d), centers (k, d): as they are now, and `packed`; slack (k,): for each centre,
-         how far the others have moved at most, or (0,) for no use of bounds; labels_before (m,),
+    IN   rows (m, d), centers (k, d): as they are now, and `packed`; slack; labels_before (m,),
          others_before (m,); kept (m,): whether a row counts in the totals, or (0,) for no totals
     OUT  labels (m,), others (m,), d2 (m,); sums (k, d) and mass (k,), float64: what new
          labels change in the totals, added to
@@ -255,39 +271,40 @@ def reassign(
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
     block = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
-    everywhere = np.arange(block).astype(np.int32)
-    found = np.empty_like(everywhere)
-    unasked = 0
-    for start in range(0, n_rows, block):
-        part = slice(start, min(start + block, n_rows))
+    found = np.empty(UNASKED * block, np.int32)
+    bounded = slack.first < np.inf
+    asking, start = bounded, 0
+    while start < n_rows:
+        part = slice(start, min(start + (block if asking else UNASKED * block), n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
         n_found = x.shape[0]
-        if slack.shape[0] == 0 or unasked > 0:
-            unasked -= 1
-            found[:n_found] = everywhere[:n_found]
-        else:
+        if asking:
             n_found = doubtful_rows(
                 x, centers, slack, before, others_before[part], own, others[part], found
             )
             after[:] = before
-            unasked = UNASKED if n_found > MOSTLY * x.shape[0] else 0
+            asking = n_found <= MOSTLY * x.shape[0]
+        else:
+            for i in range(n_found):
+                found[i] = i
+            asking = bounded
         assign(x, found[:n_found], centers, packed, after, own, others[part])
         if kept.shape[0] > 0:
             n_changed = changed_rows(before, after, found[:n_found])
             recount_changed(x, found[:n_changed], before, after, kept[part], centers, sums, mass)
+        start = part.stop
 
 
 @jit
 def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     """Rows that may have a new nearest centre after the centres have moved; returns how many.
 
-    If all centres but a row's own were at least `others` away, and have moved by at most
-    `slack`, then the row keeps its label while its own centre is nearer than the difference
+    If all centres but a row's own were at least `others` away, and have moved by at most what
+    `slack` says, then the row keeps its label while its own centre is nearer than the difference
     (Hamerly's bound).  The margin covers the rounding of both sides, so that a label is kept
     only where `assign` would find it again.
 
-    IN   rows (m, d), centers (k, d): moved; slack (k,), float32; labels (m,), others (m,),
-         float32
+    IN   rows (m, d), centers (k, d): moved; slack; labels (m,), others (m,), float32
     OUT  d2 (m,): to the moved own centre; others_out (m,), float32: the bound after the move;
          out (m,): the doubtful rows, ascending
     """
@@ -297,17 +314,21 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     rounding = np.float32(1 - 4 * np.finfo(np.float32).eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = real(np.finfo(d2.dtype).tiny / eps)
+    farthest, first, second = slack.farthest, np.float32(slack.first), np.float32(slack.second)
+    doubtful = np.empty(rows.shape[0], np.uint8)
+    # Three loops, of which the compiler vectorises the second.
+    for i in range(rows.shape[0]):
+        d2[i] = squared_distance(rows, i, centers, labels[i])
+    for i in range(rows.shape[0]):
+        bound = others[i] * rounding - (second if labels[i] == farthest else first)
+        others_out[i] = bound
+        square = real(bound) * real(bound)
+        doubtful[i] = not ((bound > 0) & (square > smallest) & (d2[i] * margin < square))
     found = 0
     for i in range(rows.shape[0]):
-        label = labels[i]
-        own = squared_distance(rows, i, centers, label)
-        bound = others[i] * rounding - slack[label]
-        d2[i] = own
-        others_out[i] = bound
         # Without a branch: about half of the rows may be doubtful, in no order.
         out[found] = i
-        square = real(bound) * real(bound)
-        found += 1 - ((bound > 0) & (square > smallest) & (own * margin < square))
+        found += doubtful[i]
     return found
 
 
