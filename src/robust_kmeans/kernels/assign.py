@@ -45,8 +45,6 @@ from robust_kmeans.kernels.row_registers import prefetch, squared_distance, tran
 from robust_kmeans.kernels.totals import recount_changed
 
 Floats = NDArray[np.floating]
-Labels = NDArray[np.int32]
-Bounds = NDArray[np.float32]
 
 # Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
 # which keeps rounding small for wide rows.
@@ -144,26 +142,22 @@ def assign(rows, which, centers, packed, labels, d2, others):
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """
-    n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
+    n_rows, n_features = which.shape[0], rows.shape[1]
     real = rows.dtype.type
     origin, factors, norms, error = packed.origin, packed.factors, packed.norms, real(packed.error)
     lanes, width = n_lanes(rows), width_of_register(rows)
+    positions = np.empty(lanes, np.uint32)
     tile = aligned_empty(FEATURES * lanes, rows.dtype)
     scores = aligned_empty(norms.shape[0] * lanes if n_features > FEATURES else 0, rows.dtype)
-    # What remains of a tile: best and second-best score, label, ‖x‖² and bound.  Labels as
-    # floats are exact as long as there are less than 2²⁴ centres.
     best, second = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
-    winner, squares = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
-    bounds = aligned_empty(lanes, rows.dtype)
-    positions = np.empty(lanes, np.uint32)
-    # Bounds are float32: beyond its range there is another bound, which is right too.
-    single = np.finfo(np.float32)
-    least, rounded = real(single.tiny), real(1 - 4 * single.eps)
-    ceiling = real(single.max if n_centers > 1 else np.inf)
-    certain = real(1) - error
+    squares, bounds = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
+    # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
+    winner = aligned_empty(lanes, rows.dtype)
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(rows.dtype).tiny
-    twice, largest = real(2) * error, real(2) * norms[:n_centers].max()
+    # Bounds are float32: beyond its range there is another bound, which is right too.
+    least, most, rounded = _range_of_bounds(rows, centers)
+    largest = real(2) * norms[: centers.shape[0]].max()
     n_ahead = lanes // norms.shape[0] + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
@@ -215,43 +209,55 @@ def assign(rows, which, centers, packed, labels, d2, others):
                     runner_up = minimum(runner_up, maximum(nearest, score))
                     label = where(score < nearest, spread(real(number)), label)
                     nearest = minimum(score, nearest)
-        bound = fused(square, spread(certain), runner_up) - spread(smallest)
-        bound = square_root(maximum(bound, spread(real(0))))
-        bound = minimum(bound * spread(rounded), spread(ceiling))
-        store(bounds, 0, where(bound < spread(least), spread(real(0)), bound))
-        store(best, 0, nearest)
-        store(second, 0, runner_up)
+        bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
+        bound = square_root(maximum(bound, spread(real(0)))) * spread(rounded)
+        bound = minimum(where(bound < spread(least), spread(real(0)), bound), spread(most))
+        store(bounds, 0, bound)
         store(winner, 0, label)
-        store(squares, 0, square)
-        margin = fused(square + spread(largest), spread(twice), spread(smallest))
-        certain_all = all_of(nearest + margin < runner_up)
         for i in range(size):
             row, own = positions[i], np.uint32(winner[i])
             labels[row] = own
             d2[row] = squared_distance(rows, row, centers, own)
             others[row] = bounds[i]
-        if not certain_all:
+        # The largest norm will do for almost all tiles, and is the same for all lanes.
+        margin = fused(square + spread(largest), spread(real(2) * error), spread(smallest))
+        if not all_of(nearest + margin < runner_up):
+            store(best, 0, nearest)
+            store(second, 0, runner_up)
+            store(squares, 0, square)
             for i in range(size):
-                margin_ = twice * (squares[i] + real(2) * norms[np.uint32(winner[i])]) + smallest
-                if not best[i] + margin_ < second[i]:
-                    row = positions[i]
-                    labels[row], d2[row], next_d2 = _nearest_directly(rows, row, centers)
-                    distance = np.sqrt(max(next_d2 * certain - smallest, real(0)))
-                    others[row] = real(0) if distance < least else min(distance * rounded, ceiling)
+                norm = real(2) * norms[np.uint32(winner[i])]
+                if not best[i] + (real(2) * error * (squares[i] + norm) + smallest) < second[i]:
+                    _assign_directly(rows, positions[i], centers, labels, d2, others)
 
 
 @jit
-def _nearest_directly(rows, i, centers):
-    """Label and D² of row i's nearest centre, and its D² to the nearest other one."""
+def _assign_directly(rows, i, centers, labels, d2, others):
+    """`assign` for row i by the plain loop over all centres."""
     best = second = rows.dtype.type(np.inf)
-    label = np.int32(0)
     for j in range(centers.shape[0]):
         distance = squared_distance(rows, i, centers, j)
         if distance < best:
-            best, second, label = distance, best, np.int32(j)
+            best, second = distance, best
+            labels[i] = j
         elif distance < second:
             second = distance
-    return label, best, second
+    d2[i] = best
+    least, most, rounded = _range_of_bounds(rows, centers)
+    bound = np.sqrt(max(second - np.finfo(rows.dtype).tiny, 0)) * rounded
+    others[i] = 0 if bound < least else min(bound, most)
+
+
+@jit
+def _range_of_bounds(rows, centers):
+    """The least and the largest bound that float32 holds, and the factor that rounds one down.
+
+    With a single centre there is no other, and no largest.
+    """
+    real, single = rows.dtype.type, np.finfo(np.float32)
+    eps = max(single.eps, (rows.shape[1] // n_lanes(rows) + 8) * np.finfo(rows.dtype).eps)
+    most = single.max if centers.shape[0] > 1 else np.inf
+    return real(single.tiny), real(most), real(1 - 4 * eps)
 
 
 @jit
