@@ -158,11 +158,13 @@ def assign(rows, which, centers, packed, labels, d2, others):
     # Bounds are float32: beyond its range there is another bound, which is right too.
     least, most, rounded = _range_of_bounds(rows, centers)
     largest = real(2) * norms[: centers.shape[0]].max()
-    n_ahead = lanes // norms.shape[0] + 1
+    n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
+    n_ahead = lanes * n_features // n_steps + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
         for i in range(lanes):
             positions[i] = which[start + min(i, size - 1)]
+        ahead = which[min(start + lanes, n_rows - 1)] * n_features
         square = spread(real(0))
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
@@ -180,11 +182,9 @@ def assign(rows, which, centers, packed, labels, d2, others):
                 part = fused(x, x, part)
             square = square + part
             for j in range(0, norms.shape[0], 4):
-                if n_features > width:
-                    # Wide rows are too far apart for the machine to foresee which are next.
-                    for i in range(j * n_ahead, min((j + 4) * n_ahead, lanes)):
-                        next_row = which[min(start + lanes + i, n_rows - 1)]
-                        prefetch(rows, next_row, first, n_here)
+                # The next tile comes to the cache meanwhile, in the order in which it is stored.
+                prefetch(rows, ahead, n_ahead)
+                ahead += n_ahead
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
                 at = j * n_features + 4 * first
                 for f in range(n_here):
