@@ -200,15 +200,18 @@ def test_far_rows_and_centers_do_not_disturb_the_others(n_features, k):
 
 
 @BOTH_DTYPES
-def test_rows_that_are_not_doubtful_keep_their_label(dtype):
+@pytest.mark.parametrize("farthest", [0, 7])
+@pytest.mark.parametrize("others_move", [0.0, 0.02])
+def test_rows_that_are_not_doubtful_keep_their_label(others_move, farthest, dtype):
     X, centers = data(gaussian, 2000, 5, 12, dtype)
     labels, _, others = assigned(X, centers)
-    step = np.random.RandomState(0).standard_normal(centers.shape) * 0.05
+    step = np.random.RandomState(0).standard_normal(centers.shape) * others_move
+    step[farthest] = 0.1
     moved = (centers + step).astype(dtype)
-    far = np.sqrt(((moved.astype(np.float64) - centers) ** 2).sum(axis=1)).max()
+    first, second = np.sort(np.sqrt(((moved.astype(float) - centers) ** 2).sum(axis=1)))[:-3:-1]
+    slack = kernels.Slack(farthest, first * (1 + 1e-6), second * (1 + 1e-6))
     d2, after = np.empty(2000, dtype), np.empty(2000, np.float32)
     out = np.empty(2000, np.int32)
-    slack = np.full(12, far * (1 + 1e-6), np.float32)
     found = kernels.doubtful_rows(X, moved, slack, labels, others, d2, after, out)
     doubtful = np.zeros(2000, bool)
     doubtful[out[:found]] = True
@@ -217,6 +220,11 @@ def test_rows_that_are_not_doubtful_keep_their_label(dtype):
     np.testing.assert_array_equal(truth.argmin(axis=1)[~doubtful], labels[~doubtful])
     truth[np.arange(2000), labels] = np.inf
     assert (after <= np.sqrt(truth.min(axis=1))).all()
+    # Rows of the centre that moved most have been approached by the others only.
+    own = labels == farthest
+    loss = others - after
+    assert loss[own].max() < second + 1e-4
+    assert loss[~own].min() > first - 1e-4
 
 
 @BOTH_DTYPES
@@ -230,7 +238,7 @@ def test_reassigning_changes_no_bit(n_features, k, step, dtype):
     far = np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001
     labels, _, others = assigned(X, centers)
     kept = (np.arange(len(X)) % 7 > 0).astype(np.uint8)
-    for slack in (np.full(k, far, np.float32), np.empty(0, np.float32)):
+    for slack in (kernels.Slack(0, far, far), kernels.NO_BOUNDS):
         after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty(len(X), dtype)
         sums, mass = np.zeros(moved.shape), np.zeros(k)
         kernels.reassign(

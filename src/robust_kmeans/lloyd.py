@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.kernels.assign import NO_BOUNDS, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
 from robust_kmeans.sweeps.means import (
@@ -39,7 +40,6 @@ from robust_kmeans.trimming import Placed, find_cut, where_to_look
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
 STALE = 64.0
-NO_SLACK: NDArray[np.float32] = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut) if n_outliers else None
-        step = Moved(moved, _slack(movement) if bounds else NO_SLACK, keys)
+        step = Moved(moved, pack(moved), _slack(movement) if bounds else NO_BOUNDS, keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)
         if data.weighted or cut.cost * STALE < cost_when_totalled:
@@ -132,9 +132,9 @@ def _means_or_farthest_inliers(
     return moved
 
 
-def _slack(movement: NDArray[np.float64]) -> NDArray[np.float32]:
-    """For each centre, how far any of the others has moved at most, rounded up."""
-    first, *rest = np.sort(np.sqrt(movement))[::-1]
-    second = rest[0] if rest else 0.0
-    farthest = np.where(np.arange(len(movement)) == np.argmax(movement), second, first)
-    return np.nextafter(farthest.astype(np.float32), np.float32(np.inf))
+def _slack(movement: NDArray[np.float64]) -> Slack:
+    """How far the centre that moved most has moved, and how far any other, rounded up."""
+    farthest = int(np.argmax(movement))
+    squares = movement[farthest], np.delete(movement, farthest).max(initial=0.0)
+    first, second = np.nextafter(np.sqrt(squares).astype(np.float32), np.float32(np.inf))
+    return Slack(farthest, float(first), float(second))

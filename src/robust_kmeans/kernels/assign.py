@@ -45,8 +45,6 @@ from robust_kmeans.kernels.row_registers import prefetch, squared_distance, tran
 from robust_kmeans.kernels.totals import recount_changed
 
 Floats = NDArray[np.floating]
-Labels = NDArray[np.int32]
-Bounds = NDArray[np.float32]
 
 # Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
 # which keeps rounding small for wide rows.
@@ -55,10 +53,12 @@ FEATURES = 64
 # and not too few for a tile to be full, nor so many that what is kept per row fills the L1 cache.
 BLOCK_BYTES = 2**19
 BLOCK_ROWS = (256, 2048)
-# Where more rows than this share are in doubt, it is cheaper not to ask; so many blocks pass
-# before they are asked again.
+# Where more rows than this share of a block are in doubt, it is cheaper not to ask; so many blocks
+# pass, all at once, before one is asked again.
 MOSTLY = 0.75
-UNASKED = 7
+UNASKED = 15
+# So many centres show where the middle of all is.
+SAMPLE = 9
 
 
 class Packed(NamedTuple):
@@ -76,14 +76,29 @@ class Packed(NamedTuple):
     error: float
 
 
+class Slack(NamedTuple):
+    """How far other centres have moved at most, from a row's own: rounded up to float32.
+
+    For rows of the centre `farthest`, which moved most, that is `second`; for all others, `first`.
+    """
+
+    farthest: int
+    first: float
+    second: float
+
+
+NO_BOUNDS = Slack(0, np.inf, np.inf)
+"""For comparing every row with every centre: nothing is known."""
+
+
 def pack(centers: Floats) -> Packed:
     """Make centres ready for `assign` and `reassign`.
 
-    The origin is the median centre, feature by feature: a few centres that are far from all
+    The origin is the median, feature by feature, of a few centres: those that are far from all
     others, such as outliers drawn as seeds, do not take the digits of the rest.
     """
-    middle = len(centers) // 2
-    origin = np.partition(centers, middle, axis=0)[middle].copy()
+    some = centers[:: -(-len(centers) // SAMPLE)]
+    origin = np.sort(some, axis=0)[len(some) // 2]
     n_groups = -(-len(centers) // 4)
     factors = np.zeros(4 * n_groups * centers.shape[1], centers.dtype)
     norms = np.full(4 * n_groups, np.inf, centers.dtype)
@@ -127,31 +142,29 @@ def assign(rows, which, centers, packed, labels, d2, others):
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """
-    n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
+    n_rows, n_features = which.shape[0], rows.shape[1]
     real = rows.dtype.type
     origin, factors, norms, error = packed.origin, packed.factors, packed.norms, real(packed.error)
     lanes, width = n_lanes(rows), width_of_register(rows)
+    positions = np.empty(lanes, np.uint32)
     tile = aligned_empty(FEATURES * lanes, rows.dtype)
     scores = aligned_empty(norms.shape[0] * lanes if n_features > FEATURES else 0, rows.dtype)
-    # What remains of a tile: best and second-best score, label, ‖x‖² and bound.  Labels as
-    # floats are exact as long as there are less than 2²⁴ centres.
     best, second = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
-    winner, squares = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
-    bounds = aligned_empty(lanes, rows.dtype)
-    positions = np.empty(lanes, np.uint32)
-    # Bounds are float32: beyond its range there is another bound, which is right too.
-    single = np.finfo(np.float32)
-    least, rounded = real(single.tiny), real(1 - 4 * single.eps)
-    ceiling = real(single.max if n_centers > 1 else np.inf)
-    certain = real(1) - error
+    squares, bounds = aligned_empty(lanes, rows.dtype), aligned_empty(lanes, rows.dtype)
+    # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
+    winner = aligned_empty(lanes, rows.dtype)
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(rows.dtype).tiny
-    twice, largest = real(2) * error, real(2) * norms[:n_centers].max()
-    n_ahead = lanes // norms.shape[0] + 1
+    # Bounds are float32: beyond its range there is another bound, which is right too.
+    least, most, rounded = _range_of_bounds(rows, centers)
+    largest = real(2) * norms[: centers.shape[0]].max()
+    n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
+    n_ahead = lanes * n_features // n_steps + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
         for i in range(lanes):
             positions[i] = which[start + min(i, size - 1)]
+        ahead = which[min(start + lanes, n_rows - 1)] * n_features
         square = spread(real(0))
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
@@ -169,11 +182,9 @@ def assign(rows, which, centers, packed, labels, d2, others):
                 part = fused(x, x, part)
             square = square + part
             for j in range(0, norms.shape[0], 4):
-                if n_features > width:
-                    # Wide rows are too far apart for the machine to foresee which are next.
-                    for i in range(j * n_ahead, min((j + 4) * n_ahead, lanes)):
-                        next_row = which[min(start + lanes + i, n_rows - 1)]
-                        prefetch(rows, next_row, first, n_here)
+                # The next tile comes to the cache meanwhile, in the order in which it is stored.
+                prefetch(rows, ahead, n_ahead)
+                ahead += n_ahead
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
                 at = j * n_features + 4 * first
                 for f in range(n_here):
@@ -198,43 +209,55 @@ def assign(rows, which, centers, packed, labels, d2, others):
                     runner_up = minimum(runner_up, maximum(nearest, score))
                     label = where(score < nearest, spread(real(number)), label)
                     nearest = minimum(score, nearest)
-        bound = fused(square, spread(certain), runner_up) - spread(smallest)
-        bound = square_root(maximum(bound, spread(real(0))))
-        bound = minimum(bound * spread(rounded), spread(ceiling))
-        store(bounds, 0, where(bound < spread(least), spread(real(0)), bound))
-        store(best, 0, nearest)
-        store(second, 0, runner_up)
+        bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
+        bound = square_root(maximum(bound, spread(real(0)))) * spread(rounded)
+        bound = minimum(where(bound < spread(least), spread(real(0)), bound), spread(most))
+        store(bounds, 0, bound)
         store(winner, 0, label)
-        store(squares, 0, square)
-        margin = fused(square + spread(largest), spread(twice), spread(smallest))
-        certain_all = all_of(nearest + margin < runner_up)
         for i in range(size):
             row, own = positions[i], np.uint32(winner[i])
             labels[row] = own
             d2[row] = squared_distance(rows, row, centers, own)
             others[row] = bounds[i]
-        if not certain_all:
+        # The largest norm will do for almost all tiles, and is the same for all lanes.
+        margin = fused(square + spread(largest), spread(real(2) * error), spread(smallest))
+        if not all_of(nearest + margin < runner_up):
+            store(best, 0, nearest)
+            store(second, 0, runner_up)
+            store(squares, 0, square)
             for i in range(size):
-                margin_ = twice * (squares[i] + real(2) * norms[np.uint32(winner[i])]) + smallest
-                if not best[i] + margin_ < second[i]:
-                    row = positions[i]
-                    labels[row], d2[row], next_d2 = _nearest_directly(rows, row, centers)
-                    distance = np.sqrt(max(next_d2 * certain - smallest, real(0)))
-                    others[row] = real(0) if distance < least else min(distance * rounded, ceiling)
+                norm = real(2) * norms[np.uint32(winner[i])]
+                if not best[i] + (real(2) * error * (squares[i] + norm) + smallest) < second[i]:
+                    _assign_directly(rows, positions[i], centers, labels, d2, others)
 
 
 @jit
-def _nearest_directly(rows, i, centers):
-    """Label and D² of row i's nearest centre, and its D² to the nearest other one."""
+def _assign_directly(rows, i, centers, labels, d2, others):
+    """`assign` for row i by the plain loop over all centres."""
     best = second = rows.dtype.type(np.inf)
-    label = np.int32(0)
     for j in range(centers.shape[0]):
         distance = squared_distance(rows, i, centers, j)
         if distance < best:
-            best, second, label = distance, best, np.int32(j)
+            best, second = distance, best
+            labels[i] = j
         elif distance < second:
             second = distance
-    return label, best, second
+    d2[i] = best
+    least, most, rounded = _range_of_bounds(rows, centers)
+    bound = np.sqrt(max(second - np.finfo(rows.dtype).tiny, 0)) * rounded
+    others[i] = 0 if bound < least else min(bound, most)
+
+
+@jit
+def _range_of_bounds(rows, centers):
+    """The least and the largest bound that float32 holds, and the factor that rounds one down.
+
+    With a single centre there is no other, and no largest.
+    """
+    real, single = rows.dtype.type, np.finfo(np.float32)
+    eps = max(single.eps, (rows.shape[1] // n_lanes(rows) + 8) * np.finfo(rows.dtype).eps)
+    most = single.max if centers.shape[0] > 1 else np.inf
+    return real(single.tiny), real(most), real(1 - 4 * eps)
 
 
 @jit
@@ -246,8 +269,7 @@ def reassign(
     Centres are compared only for rows that bounds leave in doubt; and only rows that have a
     new label, which are in the cache at that moment, change their clusters' totals.
 
-    IN   rows (m, d), centers (k, d): as they are now, and `packed`; slack (k,): for each centre,
-         how far the others have moved at most, or (0,) for no use of bounds; labels_before (m,),
+    IN   rows (m, d), centers (k, d): as they are now, and `packed`; slack; labels_before (m,),
          others_before (m,); kept (m,): whether a row counts in the totals, or (0,) for no totals
     OUT  labels (m,), others (m,), d2 (m,); sums (k, d) and mass (k,), float64: what new
          labels change in the totals, added to
@@ -255,39 +277,40 @@ def reassign(
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
     block = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
-    everywhere = np.arange(block).astype(np.int32)
-    found = np.empty_like(everywhere)
-    unasked = 0
-    for start in range(0, n_rows, block):
-        part = slice(start, min(start + block, n_rows))
+    found = np.empty(UNASKED * block, np.int32)
+    bounded = slack.first < np.inf
+    asking, start = bounded, 0
+    while start < n_rows:
+        part = slice(start, min(start + (block if asking else UNASKED * block), n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
         n_found = x.shape[0]
-        if slack.shape[0] == 0 or unasked > 0:
-            unasked -= 1
-            found[:n_found] = everywhere[:n_found]
-        else:
+        if asking:
             n_found = doubtful_rows(
                 x, centers, slack, before, others_before[part], own, others[part], found
             )
             after[:] = before
-            unasked = UNASKED if n_found > MOSTLY * x.shape[0] else 0
+            asking = n_found <= MOSTLY * x.shape[0]
+        else:
+            for i in range(n_found):
+                found[i] = i
+            asking = bounded
         assign(x, found[:n_found], centers, packed, after, own, others[part])
         if kept.shape[0] > 0:
             n_changed = changed_rows(before, after, found[:n_found])
             recount_changed(x, found[:n_changed], before, after, kept[part], centers, sums, mass)
+        start = part.stop
 
 
 @jit
 def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     """Rows that may have a new nearest centre after the centres have moved; returns how many.
 
-    If all centres but a row's own were at least `others` away, and have moved by at most
-    `slack`, then the row keeps its label while its own centre is nearer than the difference
+    If all centres but a row's own were at least `others` away, and have moved by at most what
+    `slack` says, then the row keeps its label while its own centre is nearer than the difference
     (Hamerly's bound).  The margin covers the rounding of both sides, so that a label is kept
     only where `assign` would find it again.
 
-    IN   rows (m, d), centers (k, d): moved; slack (k,), float32; labels (m,), others (m,),
-         float32
+    IN   rows (m, d), centers (k, d): moved; slack; labels (m,), others (m,), float32
     OUT  d2 (m,): to the moved own centre; others_out (m,), float32: the bound after the move;
          out (m,): the doubtful rows, ascending
     """
@@ -297,17 +320,21 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     rounding = np.float32(1 - 4 * np.finfo(np.float32).eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = real(np.finfo(d2.dtype).tiny / eps)
+    farthest, first, second = slack.farthest, np.float32(slack.first), np.float32(slack.second)
+    doubtful = np.empty(rows.shape[0], np.uint8)
+    # Three loops, of which the compiler vectorises the second.
+    for i in range(rows.shape[0]):
+        d2[i] = squared_distance(rows, i, centers, labels[i])
+    for i in range(rows.shape[0]):
+        bound = others[i] * rounding - (second if labels[i] == farthest else first)
+        others_out[i] = bound
+        square = real(bound) * real(bound)
+        doubtful[i] = not ((bound > 0) & (square > smallest) & (d2[i] * margin < square))
     found = 0
     for i in range(rows.shape[0]):
-        label = labels[i]
-        own = squared_distance(rows, i, centers, label)
-        bound = others[i] * rounding - slack[label]
-        d2[i] = own
-        others_out[i] = bound
         # Without a branch: about half of the rows may be doubtful, in no order.
         out[found] = i
-        square = real(bound) * real(bound)
-        found += 1 - ((bound > 0) & (square > smallest) & (own * margin < square))
+        found += doubtful[i]
     return found
 
 

@@ -78,27 +78,27 @@ def squared_distance(_typing, rows, _i, centers, _j):
 
 
 @intrinsic
-def prefetch(_typing, rows, _i, _first, _n_values):
-    """Ask for some features of row i to be brought to the L2 cache."""
+def prefetch(_typing, rows, _position, _n_values):
+    """Ask for some values, from a position on, to be brought to the L2 cache.
+
+    It does no harm to ask for what lies beyond the array.
+    """
     line = 64 * 8 // rows.dtype.bitwidth
 
     def emit(context, builder, _signature, arguments):
-        array = cgutils.create_struct_proxy(rows)(context, builder, arguments[0])
-        row, first, n_values = arguments[1:]
-        n_features = cgutils.unpack_tuple(builder, array.shape)[1]
-        start = builder.add(builder.mul(row, n_features), first)
+        data = cgutils.create_struct_proxy(rows)(context, builder, arguments[0]).data
+        position, n_values = arguments[1:]
         integer, byte = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, integer, integer, integer])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        step = n_values.type(line)
-        with cgutils.for_range_slice(builder, n_values.type(0), n_values, step) as (offset, _):
-            place = builder.gep(array.data, [builder.add(start, offset)])
-            # For reading, into the second level, as data.
-            arguments_ = [builder.bitcast(place, byte), integer(0), integer(2), integer(1)]
-            builder.call(function, arguments_)
+        for_reading, second_level, as_data = integer(0), integer(2), integer(1)
+        whole = n_values.type
+        with cgutils.for_range_slice(builder, whole(0), n_values, whole(line)) as (offset, _):
+            place = builder.bitcast(builder.gep(data, [builder.add(position, offset)]), byte)
+            builder.call(function, [place, for_reading, second_level, as_data])
         return context.get_dummy_value()
 
-    return types.none(rows, types.intp, types.intp, types.intp), emit
+    return types.none(rows, types.intp, types.intp), emit
 
 
 def _total(builder: ir.IRBuilder, vectors: list[Any]) -> Any:

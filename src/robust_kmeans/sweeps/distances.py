@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels import assign as kernel
+from robust_kmeans.kernels.assign import Packed, Slack, assign, pack, reassign
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, all_positions, nothing
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
@@ -25,13 +25,11 @@ class Centers(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Centres after a move, and for each of them how far the others have moved at most.
-
-    An empty `slack` lets all rows be compared with all centres, whatever bounds say.
-    """
+    """Centres after a move, packed for all chunks at once, and how far they have moved at most."""
 
     centers: Floats
-    slack: NDArray[np.float32]
+    packed: Packed
+    slack: Slack
     keys: KeyRange | None = None
 
 
@@ -59,7 +57,7 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
     everywhere = all_positions(len(chunk.rows))
-    kernel.assign(chunk.rows, everywhere, centers, kernel.pack(centers), labels, d2, others)
+    assign(chunk.rows, everywhere, centers, pack(centers), labels, d2, others)
     return RowState(d2, labels, others)
 
 
@@ -68,8 +66,8 @@ def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowStat
     centers, changes = shared.centers, no_totals(shared.centers)
     d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
-    kernel.reassign(
-        chunk.rows, centers, kernel.pack(centers), shared.slack, state.labels, state.others,
+    reassign(
+        chunk.rows, centers, shared.packed, shared.slack, state.labels, state.others,
         state.kept, labels, others, d2, changes.sums, changes.mass,
     )  # fmt: skip
     look = look_at(chunk, d2, shared.keys)
