@@ -14,6 +14,7 @@ from robust_kmeans.kernels.candidates import WIDE
 from robust_kmeans.seeding import growth
 from robust_kmeans.seeding.drawing import clipped, draw
 from robust_kmeans.seeding.growth import Growth
+from robust_kmeans.sweeps import seeding as sweep
 from robust_kmeans.sweeps.base import NO_WEIGHTS, all_positions
 from robust_kmeans.sweeps.order import N_BINS, KeyRange
 from robust_kmeans.sweeps.sampling import Row
@@ -125,7 +126,7 @@ def test_candidates_that_win_too_many_rows_to_note_are_read_again(dtype, monkeyp
             return seeding.seed(data, 12, 40, np.random.RandomState(3)).indices
 
     expected = seeds()
-    monkeypatch.setattr("robust_kmeans.sweeps.seeding.ROOM", 0.0)
+    monkeypatch.setattr(sweep, "ROOM", 0.0)
     np.testing.assert_array_equal(seeds(), expected)
 
 
@@ -137,6 +138,8 @@ def test_the_filter_changes_no_bit(n_features, trials, dtype, monkeypatch):
     results = []
     for first in (0, 1000):
         monkeypatch.setattr(growth, "FILTERED", first)
+        monkeypatch.setattr(growth, "FILTERED_ROW", 0)
+        monkeypatch.setattr(sweep, "ASTRAY", 0)
         with InMemory(X, n_threads=1, bounds=np.array([0, 700, 3000])) as data:
             random = np.random.RandomState(2)
             grown = Growth(data, 60, 30, random)
@@ -158,6 +161,7 @@ def test_the_filter_changes_no_bit(n_features, trials, dtype, monkeypatch):
 def test_the_filter_pauses_where_it_is_no_help(monkeypatch):
     X = np.random.RandomState(0).standard_normal((2000, 30))
     monkeypatch.setattr(growth, "FILTERED", 0)
+    monkeypatch.setattr(growth, "FILTERED_ROW", 0)
     calls = []
     doubtful_rows = candidates.doubtful_rows
     monkeypatch.setattr(

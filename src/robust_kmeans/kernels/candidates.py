@@ -19,10 +19,12 @@ from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, transpose
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, fused, load, n_lanes, spread, store
 from robust_kmeans.kernels.order import bin_of
-from robust_kmeans.kernels.row_registers import squared_distance
+from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 
 # Rows of at least so many bytes are measured along the features: transposing would cost more.
 WIDE = 192
+# Rows that are not next to each other are asked for so many rows ahead.
+AHEAD = 16
 
 
 @jit
@@ -75,26 +77,50 @@ def try_candidates(
 
 
 @jit
-def add_center(rows, which, center, label, d2, labels):
-    """Give rows to a new centre where it is nearer.
+def add_center(rows, center, label, d2, labels, d2_out, labels_out):
+    """D² and labels with one more centre.
 
-    IN     rows (m, d), which (p,): positions of rows to look at; center (1, d), and its label
-    INOUT  d2 (m,), labels (m,) or (0,)
+    IN   rows (m, d), center (1, d), and its label; d2 (m,), labels (m,) or (0,): without it
+    OUT  d2_out (m,), labels_out (m,) or (0,)
     """
-    lanes = n_lanes(rows)
-    tile = empty_tile(rows if _is_narrow(rows) else rows[:, :0])
-    own, new = aligned_empty(TILE, rows.dtype), aligned_empty(TILE, rows.dtype)
-    for start in range(0, which.shape[0], TILE):
-        part = which[start : start + TILE]
-        _measure(rows, part, d2, center, tile, own, new)
-        for first in range(0, part.shape[0], lanes):
-            bits = as_bits(load(new, first) < load(own, first))
-            while bits != 0:
-                i = first + lowest(bits)
-                d2[part[i]] = new[i]
-                if labels.shape[0] > 0:
-                    labels[part[i]] = label
-                bits &= bits - 1
+    if not _is_narrow(rows):
+        for i in range(rows.shape[0]):
+            d2_out[i] = min(squared_distance(rows, i, center, 0), d2[i])
+    else:
+        for i in range(rows.shape[0]):
+            d2_out[i] = min(_narrow_distance(rows, i, center), d2[i])
+    for i in range(labels.shape[0]):
+        labels_out[i] = label if d2_out[i] < d2[i] else labels[i]
+
+
+@jit
+def add_center_to(rows, which, center, label, d2, labels):
+    """As `add_center`, to the bit, for some rows.
+
+    IN     rows (m, d), which (p,): positions; center (1, d), and its label
+    INOUT  d2 (m,), labels (m,)
+    """
+    narrow, last = _is_narrow(rows), which.shape[0] - 1
+    for p in range(which.shape[0]):
+        # The machine cannot foresee which rows are next.
+        prefetch(rows, which[min(p + AHEAD, last)] * rows.shape[1], rows.shape[1])
+        i = which[p]
+        distance = (
+            _narrow_distance(rows, i, center) if narrow else squared_distance(rows, i, center, 0)
+        )
+        if distance < d2[i]:
+            d2[i] = distance
+            labels[i] = label
+
+
+@jit
+def _narrow_distance(rows, i, center):
+    """D² of row i: for narrow rows as fast as it gets without transposing."""
+    total = rows.dtype.type(0)
+    for f in range(rows.shape[1]):
+        difference = rows[i, f] - center[0, f]
+        total += difference * difference
+    return total
 
 
 @jit
@@ -108,10 +134,23 @@ def doubtful_rows(d2, labels, reach, out):
          from the nearest candidate
     OUT  out (m,): the rows with a larger D², ascending
     """
+    lanes = n_lanes(d2)
+    limits = aligned_empty(lanes, d2.dtype)
     found = 0
-    for i in range(d2.shape[0]):
-        out[found] = i
-        found += d2[i] > reach[labels[i]]
+    for first in range(0, d2.shape[0], lanes):
+        size = min(lanes, d2.shape[0] - first)
+        for i in range(size):
+            limits[i] = reach[labels[first + i]]
+        if size < lanes:
+            for i in range(first, first + size):
+                out[found] = i
+                found += d2[i] > limits[i - first]
+            break
+        bits = as_bits(load(limits, 0) < load(d2, first))
+        while bits != 0:
+            out[found] = first + lowest(bits)
+            found += 1
+            bits &= bits - 1
     return found
 
 

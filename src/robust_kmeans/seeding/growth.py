@@ -47,11 +47,13 @@ from robust_kmeans.trimming import find_cut, where_to_look
 # Rows of at least so many bytes take longer to read than several candidates to measure.
 WIDE_ROW = 512
 MOST_PROPOSALS = 4
-# From this many centres on labels are kept, to filter rows by.
+# From this many centres on labels are kept, to filter rows by; not for rows that are as quick to
+# read as their labels.
 FILTERED = 32
+FILTERED_ROW = 64
 # The filter pauses for some readings when it leaves more than this share of the rows.
-USELESS_SHARE = 0.7
-PAUSE = 8
+USELESS_SHARE = 0.9
+PAUSE = 4
 # By so much of it a price may be off because sums were made in another order.
 ROUNDING = 1e-9
 
@@ -106,11 +108,11 @@ class Growth:
         self.cut = Cut(value=np.inf, row=0, trimmed=0.0, weight=0.0, cost=np.inf)
         self.work = Work()
         self._data, self._most, self._n_outliers, self._random = data, most, n_outliers, random
-        wide = data.n_features * data.dtype.itemsize >= WIDE_ROW
-        self._most_proposals = MOST_PROPOSALS if wide else 1
+        row_bytes = data.n_features * data.dtype.itemsize
+        self._most_proposals = MOST_PROPOSALS if row_bytes >= WIDE_ROW else 1
         self._proposals: deque[Proposal] = deque()
         self._n_accepted = 1
-        self._filtered = most >= FILTERED
+        self._filtered = most >= FILTERED and row_bytes >= FILTERED_ROW
         self._pause = 0
         # The last look at D², and what it was over.
         self._keys: KeyRange | None = None

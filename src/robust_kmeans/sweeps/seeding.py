@@ -7,7 +7,7 @@ candidate wins so many rows that noting them would take too much memory, it is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +29,8 @@ NO_REACH: Floats = np.empty(0)
 NO_CHANGES = np.zeros((2, 0, 0))
 # So many won rows are noted per row of a chunk, shared by all candidates.
 ROOM = 0.5
-# Rows in doubt are listed for so many rows at a time.
-PART = 2**15
+# A row by itself takes as long to read as one among its neighbours that is so many bytes longer.
+ASTRAY = 64
 
 
 class Noted(NamedTuple):
@@ -164,46 +164,54 @@ def _noted(
     low, shift, least = 0, 0, d2.dtype.type(np.inf)
     if keys is not None:
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, d2.dtype)
-    n_read = 0
-    for which in _in_doubt(state, reading.reach):
-        candidates.try_candidates(
-            chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
-            noted.n_won, rows, values, changes[0], changes[1],
-        )  # fmt: skip
-        n_read += len(which)
-    return state._replace(noted=noted), n_read
+    which = _in_doubt(chunk, state, reading.reach)
+    candidates.try_candidates(
+        chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
+        noted.n_won, rows, values, changes[0], changes[1],
+    )  # fmt: skip
+    return state._replace(noted=noted), len(which)
 
 
 def _with_center(
     chunk: Chunk, state: SeedState, point: Floats, reach: Floats, label: int
 ) -> tuple[SeedState, int]:
     """The state with one more centre; and how many rows were read."""
-    after, n_read = _copied(chunk, state), 0
-    for which in _in_doubt(state, reach):
-        candidates.add_center(chunk.rows, which, point, label, after.d2, after.labels)
-        n_read += len(which)
-    return after, n_read
+    which = _in_doubt(chunk, state, reach)
+    if len(which) < len(state.d2):
+        after = _copied(chunk, state)
+        candidates.add_center_to(chunk.rows, which, point, label, after.d2, after.labels)
+    else:
+        after = _empty(chunk, state)
+        candidates.add_center(
+            chunk.rows, point, label, state.d2, state.labels, after.d2, after.labels
+        )
+    return after, len(which)
 
 
-def _in_doubt(state: SeedState, reach: Floats) -> Iterator[NDArray[np.int32]]:
-    """Positions of the rows that may be won, all or those that `reach` leaves, part by part."""
-    if not reach.size:
-        yield all_positions(len(state.d2))
-        return
-    for start in range(0, len(state.d2), PART):
-        part = slice(start, start + PART)
-        found = np.empty(len(state.d2[part]), np.int32)
-        n_found = candidates.doubtful_rows(state.d2[part], state.labels[part], reach, found)
-        yield found[:n_found] + np.int32(start)
+def _in_doubt(chunk: Chunk, state: SeedState, reach: Floats) -> NDArray[np.int32]:
+    """Positions of the rows that may be won, as far as `reach` tells; or all.
+
+    All of them, in their order, are as quick to read as a part of them here and there.
+    """
+    n_rows = len(state.d2)
+    if reach.size:
+        found = np.empty(n_rows, np.int32)
+        n_found = candidates.doubtful_rows(state.d2, state.labels, reach, found)
+        n_bytes = chunk.rows.shape[1] * chunk.rows.itemsize
+        if n_found * (n_bytes + ASTRAY) < n_rows * n_bytes:
+            return found[:n_found]
+    return all_positions(n_rows)
 
 
 def _copied(chunk: Chunk, state: SeedState) -> SeedState:
-    d2, labels = chunk.empty(state.d2.dtype), NO_LABELS
-    d2[:] = state.d2
-    if state.labels.size:
-        labels = chunk.empty(np.int32)
-        labels[:] = state.labels
-    return SeedState(d2, labels)
+    copy = _empty(chunk, state)
+    copy.d2[:], copy.labels[:] = state.d2, state.labels
+    return copy
+
+
+def _empty(chunk: Chunk, state: SeedState) -> SeedState:
+    labels = chunk.empty(np.int32) if state.labels.size else np.empty(0, np.int32)
+    return SeedState(chunk.empty(state.d2.dtype), labels)
 
 
 def _add_read_and_taken(parts: Sequence[ReadAndTaken]) -> ReadAndTaken:
