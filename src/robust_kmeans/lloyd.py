@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +135,8 @@ def _means_or_farthest_inliers(
 
 def _slack(movement: NDArray[np.float64]) -> Slack:
     """How far the centre that moved most has moved, and how far any other, rounded up."""
-    farthest = int(np.argmax(movement))
-    squares = movement[farthest], np.delete(movement, farthest).max(initial=0.0)
-    first, second = np.nextafter(np.sqrt(squares).astype(np.float32), np.float32(np.inf))
-    return Slack(farthest, float(first), float(second))
+    farthest = int(movement.argmax())
+    others = movement.copy()
+    others[farthest] = 0
+    up = 1 + 4 * float(np.finfo(np.float32).eps)
+    return Slack(farthest, up * sqrt(movement[farthest]), up * sqrt(others.max()))
