@@ -238,7 +238,7 @@ def test_reassigning_changes_no_bit(n_features, k, step, dtype):
     far = np.sqrt(((moved - centers) ** 2).sum(axis=1)).max() * 1.001
     labels, _, others = assigned(X, centers)
     kept = (np.arange(len(X)) % 7 > 0).astype(np.uint8)
-    for slack in (kernels.Slack(0, far, far), kernels.NO_BOUNDS):
+    for slack in (kernels.Slack(0, far, far), kernels.ALL_IN_DOUBT):
         after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty(len(X), dtype)
         sums, mass = np.zeros(moved.shape), np.zeros(k)
         kernels.reassign(

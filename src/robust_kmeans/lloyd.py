@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.assign import NO_BOUNDS, Slack, pack
+from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
 from robust_kmeans.sweeps.means import (
@@ -91,7 +91,7 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut, near=True) if n_outliers else None
-        step = Moved(moved, pack(moved), _slack(movement) if bounds else NO_BOUNDS, keys)
+        step = Moved(moved, pack(moved), _slack(movement) if bounds else ALL_IN_DOUBT, keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)
         if data.weighted or cut.cost * STALE < cost_when_totalled:

@@ -87,7 +87,7 @@ class Slack(NamedTuple):
     second: float
 
 
-NO_BOUNDS = Slack(0, np.inf, np.inf)
+ALL_IN_DOUBT = Slack(0, np.inf, np.inf)
 """For comparing every row with every centre: nothing is known."""
 
 
