@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.assign import NO_BOUNDS, Slack, pack
+from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
 from robust_kmeans.sweeps.means import (
@@ -90,7 +91,7 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut) if n_outliers else None
-        step = Moved(moved, pack(moved), _slack(movement) if bounds else NO_BOUNDS, keys)
+        step = Moved(moved, pack(moved), _slack(movement) if bounds else ALL_IN_DOUBT, keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)
         if data.weighted or cut.cost * STALE < cost_when_totalled:
@@ -134,7 +135,8 @@ def _means_or_farthest_inliers(
 
 def _slack(movement: NDArray[np.float64]) -> Slack:
     """How far the centre that moved most has moved, and how far any other, rounded up."""
-    farthest = int(np.argmax(movement))
-    squares = movement[farthest], np.delete(movement, farthest).max(initial=0.0)
-    first, second = np.nextafter(np.sqrt(squares).astype(np.float32), np.float32(np.inf))
-    return Slack(farthest, float(first), float(second))
+    farthest = int(movement.argmax())
+    others = movement.copy()
+    others[farthest] = 0
+    up = 1 + 4 * float(np.finfo(np.float32).eps)
+    return Slack(farthest, up * sqrt(movement[farthest]), up * sqrt(others.max()))

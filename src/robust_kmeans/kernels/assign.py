@@ -67,7 +67,7 @@ class Packed(NamedTuple):
     `factors` holds −2c, for four centres at a time: feature by feature, the four values next to
     each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
     centres that are missing from the last four.  `error` is what rounding can do to a score, as
-    a share of ‖x‖² + 2‖c‖².
+    a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².
     """
 
     origin: Floats
@@ -87,7 +87,7 @@ class Slack(NamedTuple):
     second: float
 
 
-NO_BOUNDS = Slack(0, np.inf, np.inf)
+ALL_IN_DOUBT = Slack(0, np.inf, np.inf)
 """For comparing every row with every centre: nothing is known."""
 
 
@@ -111,24 +111,23 @@ def _pack(centers, origin, factors, norms):
 
     A sum is off by at most eps/2 times its depth, how many additions a term goes through, as a
     share of all terms' size.  A score adds ‖c‖², no more than 64 terms, and one sum per 64
-    features; its terms add up to no more than ‖x‖² + 2‖c‖².  `squared_distance` has a depth of one
-    per `lanes` features and log₂ lanes, and is at most 2(‖x‖² + ‖c‖²).  The shift, which rounds x
-    and c once each, adds four.
+    features; its terms add up to no more than ‖x‖² + 2‖c‖².  ‖x‖² is summed in the same way.  The
+    shift, which rounds x and c once each, adds four.
 
     IN   centers (k, d), origin (d,)
     OUT  factors (⌈k/4⌉·d·4,), norms (⌈k/4⌉·4,)
     """
     n_centers, n_features = centers.shape
     real = centers.dtype.type
-    depth = min(n_features, FEATURES) + 3 * (n_features // n_lanes(centers)) + 26
-    error = depth * np.finfo(centers.dtype).eps / 2
+    depth = min(n_features, FEATURES) + n_features // FEATURES + 5
+    error = depth * np.finfo(centers.dtype).eps
     for j in range(n_centers):
         square = 0.0
         for f in range(n_features):
             value = centers[j, f] - origin[f]
             square += np.float64(value) * np.float64(value)
             factors[(j // 4 * n_features + f) * 4 + j % 4] = real(-2) * value
-        norms[j] = square * (1 - 2 * error)
+        norms[j] = square * (1 - error)
     return error
 
 
@@ -157,6 +156,7 @@ def assign(rows, which, centers, packed, labels, d2, others):
     smallest = np.finfo(rows.dtype).tiny
     # Bounds are float32: beyond its range there is another bound, which is right too.
     least, most, rounded = _range_of_bounds(rows, centers)
+    direct = real(direct_error(rows))
     largest = real(2) * norms[: centers.shape[0]].max()
     n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
     n_ahead = lanes * n_features // n_steps + 1
@@ -220,14 +220,15 @@ def assign(rows, which, centers, packed, labels, d2, others):
             d2[row] = squared_distance(rows, row, centers, own)
             others[row] = bounds[i]
         # The largest norm will do for almost all tiles, and is the same for all lanes.
-        margin = fused(square + spread(largest), spread(real(2) * error), spread(smallest))
-        if not all_of(nearest + margin < runner_up):
+        margin = fused(square, spread(error + direct), spread(error * largest + smallest))
+        if not all_of(nearest + margin < runner_up * spread(real(1) - direct)):
             store(best, 0, nearest)
             store(second, 0, runner_up)
             store(squares, 0, square)
             for i in range(size):
                 norm = real(2) * norms[np.uint32(winner[i])]
-                if not best[i] + (real(2) * error * (squares[i] + norm) + smallest) < second[i]:
+                margin_here = (error + direct) * squares[i] + (error * norm + smallest)
+                if not best[i] + margin_here < second[i] * (real(1) - direct):
                     _assign_directly(rows, positions[i], centers, labels, d2, others)
 
 
@@ -244,8 +245,18 @@ def _assign_directly(rows, i, centers, labels, d2, others):
             second = distance
     d2[i] = best
     least, most, rounded = _range_of_bounds(rows, centers)
-    bound = np.sqrt(max(second - np.finfo(rows.dtype).tiny, 0)) * rounded
+    tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
+    bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * rounded
     others[i] = 0 if bound < least else min(bound, most)
+
+
+@jit
+def direct_error(rows):
+    """What rounding can do to two values of `squared_distance` together, as a share of each.
+
+    Its depth is one per `lanes` features, and log₂ lanes; differences are rounded, too.
+    """
+    return (rows.shape[1] // n_lanes(rows) + 10) * np.finfo(rows.dtype).eps
 
 
 @jit
@@ -255,9 +266,8 @@ def _range_of_bounds(rows, centers):
     With a single centre there is no other, and no largest.
     """
     real, single = rows.dtype.type, np.finfo(np.float32)
-    eps = max(single.eps, (rows.shape[1] // n_lanes(rows) + 8) * np.finfo(rows.dtype).eps)
     most = single.max if centers.shape[0] > 1 else np.inf
-    return real(single.tiny), real(most), real(1 - 4 * eps)
+    return real(single.tiny), real(most), real(1 - 4 * single.eps)
 
 
 @jit
@@ -316,7 +326,7 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     """
     real = d2.dtype.type
     eps = np.finfo(d2.dtype).eps
-    margin = real(1 + 4 * (rows.shape[1] // n_lanes(rows) + 8) * eps)
+    margin = real(1 + 2 * direct_error(rows))
     rounding = np.float32(1 - 4 * np.finfo(np.float32).eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = real(np.finfo(d2.dtype).tiny / eps)
