@@ -73,10 +73,14 @@ def test_the_bin_of_the_cut_is_the_first_from_the_top_beyond_the_budget(found, s
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=30), st.floats(0, 5), st.floats(0, 1.1))
 def test_the_row_of_the_cut_is_the_first_beyond_the_budget(weights, above, share):
     weights = np.array(weights)
-    ranking = np.random.RandomState(len(weights)).permutation(len(weights))
+    d2 = np.random.RandomState(len(weights)).randint(5, size=len(weights)).astype(float)
     budget = above + share * float(weights.sum())
-    position, until = order.row_past(weights, ranking, above, budget)
-    running = above + np.cumsum(weights[ranking])
+    position, until, cost = order.boundary(d2, weights, above, budget)
+    ranking = np.lexsort((np.arange(len(d2)), -d2))
+    running = np.cumsum([above, *weights[ranking]])[1:]
     past = np.flatnonzero(running > budget)
-    assert position == (past[0] if past.size else len(weights) - 1)
-    assert until == running[position]
+    rank = past[0] if past.size else len(weights) - 1
+    assert position == ranking[rank]
+    assert until == running[rank]
+    after = ranking[rank + 1 :]
+    assert cost == pytest.approx(weights[after] @ d2[after])

@@ -28,7 +28,7 @@ Floats = NDArray[np.floating]
 NO_REACH: Floats = np.empty(0)
 NO_CHANGES = np.zeros((2, 0, 0))
 # So many won rows are noted per row of a chunk, shared by all candidates.
-ROOM = 0.5
+ROOM = 1.0
 # A row by itself takes as long to read as one among its neighbours that is so many bytes longer.
 ASTRAY = 64
 
