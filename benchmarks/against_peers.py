@@ -24,7 +24,16 @@ from pathlib import Path
 from speed.grid import DTYPES, Cell, full_grid, make_rows, quick_grid
 from speed.machine import CpuTimes, description
 from speed.page import as_markdown
-from speed.peer_jobs import FAISS, INTELEX, OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS, missing
+from speed.peer_jobs import (
+    FAISS,
+    INTELEX,
+    ONE_TRIMKMEANS,
+    OURS,
+    SKLEARN,
+    TRIMCLUSTER,
+    TRIMKMEANS,
+    missing,
+)
 from speed.processes import Processes, tell
 from speed.quotes import filled
 from speed.records import Place, Record, Store, setting_of
@@ -33,7 +42,7 @@ from speed.tasks import GRID_TASKS, Bench
 
 from robust_kmeans.execution.memory import default_threads
 
-PEERS = (SKLEARN, INTELEX, FAISS, TRIMKMEANS, TRIMCLUSTER)
+PEERS = (SKLEARN, INTELEX, FAISS, TRIMKMEANS, ONE_TRIMKMEANS, TRIMCLUSTER)
 TASKS = ("bandwidth", *SIDE_TASKS, *GRID_TASKS)
 
 

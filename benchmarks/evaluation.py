@@ -27,11 +27,11 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from against_sklearn import CpuTimes, machine
 from methods import DEFAULT, METHODS, SKLEARN, Method, from_planted, judge, run, sklearn_kmeans
 from reference import N_RUNS, Best, Key, has_reference, load_references, long_runs
 from report import Report, as_markdown, as_text
 from results import Result, ResultFile, summarise, write_summaries
+from speed.machine import CpuTimes
 from threadpoolctl import threadpool_limits
 from verdicts import Timing, all_verdicts
 from workloads import QUICK, WORKLOADS, Instance, Workload
@@ -39,6 +39,7 @@ from workloads import QUICK, WORKLOADS, Instance, Workload
 from robust_kmeans import outlier_precision_recall
 from robust_kmeans.cli.terminal import progress
 from robust_kmeans.execution.memory import default_threads
+from robust_kmeans.paper.machine import describe_machine
 
 REPORT_SEEDS = range(10, 20)
 # The optimum is known, or the peer is scikit-learn.
@@ -75,7 +76,7 @@ def main() -> None:
         options.seeds,
         [w.name for w in workloads if lacks_reference(w, options.seeds, references)],
         list(left_out.values()),
-        f"{machine(options.threads)}. {CpuTimes.now().competition_since(before)}",
+        f"{describe_machine()}, cores used: {options.threads}. {CpuTimes.now().competition_since(before)}",
     )
     print(as_text(report))
     if options.csv:

@@ -218,7 +218,7 @@ def test_each_repetition_draws_and_fits_from_its_own_seed():
 
 def test_a_smaller_eta_covers_more_of_instance_a_and_the_default_leaves_no_cost():
     instance = instance_a()
-    runs = [coverage.draw_all(instance, instance.n_clusters, seed) for seed in range(12)]
+    runs = [coverage.draw_all(instance, instance.n_clusters, seed) for seed in range(40)]
     covered = {
         name: np.mean([run[name].covered[-1] for run in runs]) * instance.n_clusters
         for name in runs[0]

@@ -202,7 +202,7 @@ def test_verdicts_hold_mean_and_worst_case_against_the_figures_asked(times, verd
 def test_a_higher_cost_is_told_whatever_the_time():
     found = [
         record("trimmed", "ours", 1.0, cost=102.0),
-        record("trimmed", "trimkmeans", 500.0, cost=100.0),
+        record("trimmed", peer_jobs.TRIMKMEANS, 500.0, cost=100.0),
     ]
     assert only_line(found)[-1] == "not reached: ρ above theirs in 1 of 1, by 2.00% at most"
 

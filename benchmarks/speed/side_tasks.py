@@ -22,7 +22,7 @@ from speed.bandwidth import N_BYTES, streaming_read
 from speed.grid import DTYPES, Cell, make_rows
 from speed.jobs import Job
 from speed.memory import can_measure, peak_beyond_rows
-from speed.peer_jobs import OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS
+from speed.peer_jobs import ONE_TRIMKMEANS, OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS
 from speed.processes import fresh_process, note, tell, thread_limits
 from speed.records import Place, Record
 from speed.tasks import Bench, Site, seconds_of
@@ -115,12 +115,13 @@ def cold(bench: Bench) -> list[Record]:
 
 
 def trimmed(bench: Bench) -> list[Record]:
-    """Peers with ten runs, and a default fit, seed after seed, judged by one function."""
+    """Peers with ten runs and one, and a default fit, seed after seed, judged by one function."""
     cell = replace(TRIMMED_CELL, n=1_000) if bench.quick else TRIMMED_CELL
     site = bench.saved(cell, "float64", make_rows(cell))
     jobs: dict[str, Job] = {
         OURS: our_jobs.default_fit,
-        TRIMKMEANS: peer_jobs.trimkmeans_fit,
+        TRIMKMEANS: partial(peer_jobs.trimkmeans_fit, n_runs=peer_jobs.N_TRIMMED_RUNS),
+        ONE_TRIMKMEANS: partial(peer_jobs.trimkmeans_fit, n_runs=1),
         TRIMCLUSTER: peer_jobs.trimcluster_fit,
     }
     turns = bench.take_turns(jobs, site, "trimmed")

@@ -50,8 +50,12 @@ def _use_everything(dtype: np.dtype[np.floating]) -> None:
     model.predict(X)
     model.transform(X)
     model.score_samples(X)
-    # So many clusters that the seeding filters rows.
-    RobustKMeans(40, n_outliers=0, local_search=8, max_iter=2, n_threads=1).fit(X)
+    # So wide rows, and so many clusters, that the seeding filters rows.
+    wide = np.repeat(X, 8, axis=1)
+    for trials in (1, 2):
+        RobustKMeans(
+            40, n_outliers=0, n_local_trials=trials, local_search=8, max_iter=2, n_threads=1
+        ).fit(wide)
     weights = random.uniform(size=len(X))
     RobustKMeans(6, n_outliers=20, max_iter=2, n_threads=1).fit(X, sample_weight=weights)
     for name in SEEDINGS:

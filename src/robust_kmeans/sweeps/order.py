@@ -68,7 +68,7 @@ def estimates(
     """
     found = Estimates(*np.empty((2, changes.shape[1])))
     edges = (keys.low + (BIN_NUMBERS << keys.shift)).astype(order.KEYS[dtype]).view(dtype)
-    order.trimmed_costs(look.mass, look.sums, changes[0], changes[1], edges, budget, *found)
+    order.trimmed_costs(look.mass, look.sums, changes[0], changes[1], edges, float(budget), *found)
     return found
 
 
