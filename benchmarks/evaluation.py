@@ -76,7 +76,8 @@ def main() -> None:
         options.seeds,
         [w.name for w in workloads if lacks_reference(w, options.seeds, references)],
         list(left_out.values()),
-        f"{describe_machine()}, cores used: {options.threads}. {CpuTimes.now().competition_since(before)}",
+        f"{describe_machine()}, cores used: {options.threads}. "
+        f"{CpuTimes.now().competition_since(before)}",
     )
     print(as_text(report))
     if options.csv:

