@@ -139,7 +139,8 @@ def lloyd(bench: Bench, site: Site) -> list[Record]:
     """An iteration without bounds beside the peers', and one of our run to rest."""
     if OURS not in bench.peers:
         return tasks.lloyd(bench, site)
-    rest = [replace(record, peer=TO_REST) for record in tasks.converged(bench, site)]
+    alone = replace(bench, peers=[OURS])
+    rest = [replace(record, peer=TO_REST) for record in tasks.converged(alone, site)]
     return tasks.lloyd(bench, site) + rest
 
 

@@ -47,7 +47,7 @@ class Pickling(Execution):
     def __exit__(self, *error):
         return None
 
-    def map(self, step, states: States, shared: Any):
+    def map(self, step, states: States, shared: Any, *, light: bool = False):
         results = [
             self._run(i, step, None if states is None else states[i], shared)
             for i in range(len(self._chunks))

@@ -37,7 +37,7 @@ WIDTHS = (1, 2, 9, 23, 24, 47, 48, 64, 200)
 @pytest.fixture
 def proposing(monkeypatch):
     """Rows of any width count as wide: a reading serves several centres."""
-    monkeypatch.setattr(growth, "WIDE_ROW", 0)
+    monkeypatch.setattr(growth, "WORTH_PROPOSALS", 0)
 
 
 def clustered(n, d, k, dtype, seed=0):

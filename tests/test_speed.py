@@ -81,11 +81,29 @@ def test_variants_of_seeding_choose_the_same_rows(work, filtered, monkeypatch):
     assert 0 < outcome.n_rows <= len(work.rows()) * work.n_clusters
 
 
+def test_a_seeding_consists_of_readings_and_of_cuts_and_draws(work, monkeypatch):
+    within = []
+
+    def timed(call):
+        """The whole takes 20 seconds, and each sweep two of them."""
+        within.append(call)
+        found = call()
+        within.pop()
+        return (2.0 if within else 20.0), found
+
+    monkeypatch.setattr(our_jobs, "timed", timed)
+    reading = our_jobs.grown_seeding(work, 0, part="reading")
+    rest = our_jobs.grown_seeding(work, 0, part="cut and draw")
+    # Four centres, of which the last needs no reading.
+    assert (reading.n_iter, reading.seconds) == (3, 2.0)
+    assert rest.seconds == (20.0 - 3 * 2.0) / 4
+
+
 def test_plain_iteration_switches_bounds_off(work, monkeypatch):
     asked = []
     monkeypatch.setattr(our_jobs, "trimmed_lloyd", lambda *_given, **options: asked.append(options))
-    our_jobs.plain_iteration(work, 0, jobs.Window(2, 12))
-    assert [options["max_iter"] for options in asked] == [2, 12]
+    our_jobs.plain_iteration(work, 0, jobs.Window(2, 22))
+    assert [options["max_iter"] for options in asked] == [2, 22]
     assert all(options["tol"] == 0 and not options["bounds"] for options in asked)
 
 
@@ -112,9 +130,9 @@ def test_streaming_read_reads_everything():
 @pytest.mark.parametrize(
     ("window", "durations", "expected"),
     [
-        (jobs.Window(2, 12), [1.0, 4.0], 0.3),
+        (jobs.Window(2, 22), [1.0, 7.0], 0.3),
         # Twice each where the window is half as wide: the best of both ends.
-        (jobs.Window(2, 7), [3.0, 1.0, 4.0, 9.0], 0.6),
+        (jobs.Window(2, 12), [3.0, 1.0, 7.0, 9.0], 0.6),
     ],
 )
 def test_seconds_between_two_numbers_of_iterations_leave_out_what_both_have(
@@ -220,7 +238,13 @@ def test_seeding_is_held_against_the_streaming_read(monkeypatch):
         record("seeding", "ours", 0.072),
     ]
     cells = only_line(found, "## Seeding and the limit of memory")
-    assert cells[-4:] == ["3.60", "10.0", "62%", "reached"]
+    assert cells[6:10] == ["3.60", "10.0", "62%", "reached"]
+    found += [
+        record("passes", tasks.READING, 0.003, note="19 readings"),
+        record("passes", tasks.CUT_AND_DRAW, 0.0005, note="19 readings"),
+    ]
+    cells = only_line(found, "## Seeding and the limit of memory")
+    assert cells[10:] == ["19", "3.00", "12.0", "75%", "0.50"]
 
 
 def test_memory_is_split_into_what_grows_with_rows_and_the_rest():
@@ -256,4 +280,5 @@ def test_docs_quote_the_page_as_it_was_written():
 
 
 def test_every_task_of_the_grid_has_a_heading():
-    assert set(page.HEADINGS) == set(tasks.GRID_TASKS)
+    # Passes are told beside the limit of memory.
+    assert {*page.HEADINGS, "passes"} == set(tasks.GRID_TASKS)

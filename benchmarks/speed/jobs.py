@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 # Enough to run through every kernel, and over in no time.
 WARM_UP_ROWS = 2_000
 # Iterations that are timed together in one window or in several narrow ones.
-WIDE = 10
+WIDE = 20
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from robust_kmeans.reporting import Progress
 from robust_kmeans.seeding import growth
 from robust_kmeans.seeding.growth import Growth
 from robust_kmeans.seeding.threshold import next_threshold
+from robust_kmeans.sweeps.seeding import READ_AND_TAKE
 from robust_kmeans.trimming import place
 from speed.jobs import Outcome, Window, Work, between, timed
 
@@ -44,24 +45,36 @@ def seeding(work: Work, seed: int, trials: int | None) -> Outcome:
     return Outcome(seconds)
 
 
-def grown_seeding(work: Work, seed: int, filtered: bool) -> Outcome:
-    """`seeding` with one candidate per step, with or without filters; the rows it has measured."""
+def grown_seeding(
+    work: Work, seed: int, filtered: bool | None = None, part: str = "all"
+) -> Outcome:
+    """`seeding` with one candidate per step; the rows it has measured, and its readings.
+
+    With or without filters, or as it is.  All of it is timed; or the mean of its readings; or what
+    else a centre takes in the mean: the cut, the threshold and the draw.
+    """
     rows, z = work.rows(), work.n_outliers
 
-    def grow() -> Growth:
-        with InMemory(rows, n_threads=work.threads) as data:
+    def grow() -> tuple[Growth, _Watched]:
+        with _Watched(rows, n_threads=work.threads) as data:
             grown, tau = Growth(data, work.n_clusters, z, np.random.RandomState(seed)), np.inf
             more = True
             while more and len(grown.rows) < work.n_clusters:
                 states, cut = grown.states, grown.cut
                 tau = next_threshold(data, states, cut, z, rule="cost", eta=0.5, last=tau)
                 more = grown.add_drawn(tau)
-        return grown
+        return grown, data
 
     # From this many clusters on there are filters: always, and never.
-    with mock.patch.object(growth, "FILTERED", 0 if filtered else math.inf):
-        seconds, grown = timed(grow)
-    return Outcome(seconds, n_rows=grown.work.n_rows)
+    limits = {None: growth.FILTERED, True: 0, False: math.inf}
+    with mock.patch.object(growth, "FILTERED", limits[filtered]):
+        seconds, (grown, data) = timed(grow)
+    n_readings = grown.work.n_readings
+    if part == "reading":
+        seconds = data.seconds_of_readings / n_readings
+    elif part == "cut and draw":
+        seconds = (seconds - data.seconds_of_readings) / len(grown.rows)
+    return Outcome(seconds, n_iter=n_readings, n_rows=grown.work.n_rows)
 
 
 def iterations_to_rest(work: Work, _seed: int, most: int) -> Outcome:
@@ -87,9 +100,9 @@ def plain_iteration(work: Work, _seed: int, window: Window) -> Outcome:
         )
 
 
-def converged_iteration(work: Work, _seed: int) -> Outcome:
-    """Seconds per iteration of a whole run to rest, set-up and all figures at the end included."""
-    seconds, end = timed(lambda: _lloyd(work, max_iter=300, tol=1e-4))
+def run_to_rest(work: Work, _seed: int, most: int) -> Outcome:
+    """Seconds per iteration of a whole run, set-up and all figures at the end included."""
+    seconds, end = timed(lambda: _lloyd(work, max_iter=most, tol=1e-4))
     return Outcome(seconds / max(1, end.n_iter), end.n_iter)
 
 
@@ -124,6 +137,18 @@ def cost_of(work: Work, centers: np.ndarray) -> float:
 def read_only_fit(work: Work, seed: int) -> Outcome:
     work.rows().flags.writeable = False
     return default_fit(work, seed)
+
+
+class _Watched(InMemory):
+    """Knows how long the readings of a seeding have taken."""
+
+    seconds_of_readings = 0.0
+
+    def map(self, step, states, shared, *, light=False):
+        seconds, found = timed(lambda: super(_Watched, self).map(step, states, shared, light=light))
+        if step is READ_AND_TAKE.step:
+            self.seconds_of_readings += seconds
+        return found
 
 
 class _ReachedError(Exception):

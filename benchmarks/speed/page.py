@@ -15,7 +15,7 @@ from speed.machine import cache_bytes
 from speed.peer_jobs import OURS
 from speed.records import Place, Record
 from speed.targets import BANDWIDTH_SHARE, COMPARISONS, MEMORY_PER_ROW, Comparison
-from speed.tasks import GRID_TASKS, TO_COST
+from speed.tasks import CUT_AND_DRAW, READING, TO_COST
 
 DASH = "–"
 FIGURE = re.compile(rf"{DASH}|-?[\d.,]+(e[+-]\d+)?%?")
@@ -56,7 +56,7 @@ def as_markdown(records: Sequence[Record], command: str, facts: Iterable[str]) -
     for heading, (columns, lines) in sections.items():
         if lines:
             parts += [f"## {heading}", _table(columns, lines)]
-    for task in GRID_TASKS:
+    for task in HEADINGS:
         columns, lines = _task_lines(records, task)
         if lines:
             parts += [f"## {HEADINGS[task]}", _table(columns, lines)]
@@ -100,7 +100,7 @@ def _dtype_lines(records: Sequence[Record]) -> tuple[Cells, list[Cells]]:
 
 def _ratios(records: Sequence[Record], asked: Comparison) -> dict[Place, float]:
     """By place, where both were measured."""
-    ours = _values(records, asked.our_task or asked.task, asked.ours)
+    ours = _values(records, asked.task, asked.ours)
     theirs = _values(records, asked.task, asked.peer)
     return {
         place: ratio
@@ -141,20 +141,39 @@ def _bandwidth_facts(records: Sequence[Record]) -> list[str]:
 
 
 def _limit_lines(records: Sequence[Record]) -> tuple[Cells, list[Cells]]:
-    """Each step of seeding as if it read all rows once, beside the streaming read."""
-    columns = (*PLACE_COLUMNS, "ms per step", "GB/s of X", "share of the limit", "")
+    """Each step of seeding as if it read all rows once, beside the streaming read.
+
+    And a reading by itself, which may serve several centres.
+    """
+    columns = (
+        *PLACE_COLUMNS, "ms per centre", "GB/s of X", "share of the limit", "", "readings",
+        "ms per reading", "GB/s of X", "share of the limit", "cut and draw of a centre (ms)",
+    )  # fmt: skip
     limits = [record.value for record in records if record.task == "bandwidth"]
+    readings, draws = (_values(records, "passes", name) for name in (READING, CUT_AND_DRAW))
     lines: list[Cells] = []
     for place, record in _values(records, "seeding", OURS).items():
         n_bytes = place.n * place.d * np.dtype(place.dtype).itemsize
-        speed = n_bytes * place.k / record.value
-        share, verdict = DASH, "in the cache"
-        if n_bytes > cache_bytes() and limits:
-            share = f"{speed / max(limits):.0%}"
-            verdict = "reached" if speed >= BANDWIDTH_SHARE * max(limits) else "not reached"
-        step = record.value / place.k * 1e3
-        lines.append((*_place(place), f"{step:.2f}", f"{speed / 1e9:.1f}", share, verdict))
+        limit = max(limits) if limits and n_bytes > cache_bytes() else None
+        step = record.value / place.k
+        verdict = "in the cache"
+        if limit:
+            verdict = "reached" if n_bytes / step >= BANDWIDTH_SHARE * limit else "not reached"
+        of_reading: Cells = (DASH,) * 5
+        if place in readings:
+            reading = readings[place]
+            count = reading.note.split()[0]
+            draw = f"{draws[place].value * 1e3:.2f}"
+            of_reading = (count, *_speed(n_bytes, reading.value, limit), draw)
+        lines.append((*_place(place), *_speed(n_bytes, step, limit), verdict, *of_reading))
     return columns, lines
+
+
+def _speed(n_bytes: int, seconds: float, limit: float | None) -> Cells:
+    """Milliseconds, GB/s, and that as a share of the limit."""
+    speed = n_bytes / seconds
+    share = f"{speed / limit:.0%}" if limit else DASH
+    return f"{seconds * 1e3:.2f}", f"{speed / 1e9:.1f}", share
 
 
 def _memory_lines(records: Sequence[Record]) -> tuple[Cells, list[Cells]]:
@@ -197,7 +216,7 @@ def _task_lines(records: Sequence[Record], task: str) -> tuple[Cells, list[Cells
     asked = {
         f"× {each.peer}" + (", to its ρ" if each.ours == TO_COST else ""): each
         for each in COMPARISONS
-        if (each.our_task or each.task) == task
+        if each.task == task
     }
     columns = [*PLACE_COLUMNS, *peers, *(f"ρ, {peer}" for peer in judged), *asked, ""]
     at = {peer: _values(records, task, peer) for peer in peers}

@@ -84,6 +84,12 @@ def sklearn_iteration(work: Work, _seed: int, window: Window) -> Outcome:
     return between(lambda max_iter: _sklearn_lloyd(work, max_iter), window)
 
 
+def sklearn_run_to_rest(work: Work, _seed: int, most: int) -> Outcome:
+    """Seconds per iteration of a whole run."""
+    seconds, model = timed(lambda: _sklearn_lloyd(work, most, tol=1e-4))
+    return Outcome(seconds / model.n_iter_, model.n_iter_)
+
+
 def sklearn_fit(work: Work, seed: int) -> Outcome:
     from sklearn.cluster import KMeans
 
@@ -94,17 +100,13 @@ def sklearn_fit(work: Work, seed: int) -> Outcome:
 
 
 def faiss_iteration(work: Work, _seed: int, window: Window) -> Outcome:
-    import faiss
+    return between(lambda max_iter: _faiss_lloyd(work, max_iter), window)
 
-    rows, start = work.rows(), work.start()
 
-    def iterate(max_iter: int) -> None:
-        # Without these limits faiss takes a sample of the rows.
-        limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(rows)}
-        model = faiss.Kmeans(rows.shape[1], work.n_clusters, niter=max_iter, **limits)
-        model.train(rows, init_centroids=start)
-
-    return between(iterate, window)
+def faiss_run(work: Work, _seed: int, n_iter: int) -> Outcome:
+    """Seconds per iteration of a whole run."""
+    seconds, _ = timed(lambda: _faiss_lloyd(work, n_iter))
+    return Outcome(seconds / n_iter, n_iter)
 
 
 def trimkmeans_fit(work: Work, seed: int, n_runs: int) -> Outcome:
@@ -136,11 +138,21 @@ def trimcluster_fit(work: Work, seed: int) -> Outcome:
     return Outcome(float(done.stdout.split()[-1]), centers=centers)
 
 
-def _sklearn_lloyd(work: Work, max_iter: int):
+def _faiss_lloyd(work: Work, max_iter: int) -> None:
+    import faiss
+
+    rows = work.rows()
+    # Without these limits faiss takes a sample of the rows.
+    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(rows)}
+    model = faiss.Kmeans(rows.shape[1], work.n_clusters, niter=max_iter, **limits)
+    model.train(rows, init_centroids=work.start())
+
+
+def _sklearn_lloyd(work: Work, max_iter: int, tol: float = 0.0):
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    options = {"n_init": 1, "tol": 0, "max_iter": max_iter, "algorithm": "lloyd"}
+    options = {"n_init": 1, "tol": tol, "max_iter": max_iter, "algorithm": "lloyd"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(work.n_clusters, init=work.start(), **options).fit(work.rows())

@@ -18,8 +18,13 @@ from speed.peer_jobs import INTELEX, patch
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Threads of OpenMP and OpenBLAS spin for a while after their work: not into the other's turn.
 PAUSE = 0.05
-# A figure whose turns have taken so many seconds gets no more of them, once it has a few.
-LONG, FEW_TURNS = 15.0, 3
+# Memory that was freed stays with its process (glibc knows these variables): on a virtual machine
+# a page that comes from outside takes as long as thousands of distances, and comes at random.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
 
 Result = TypeVar("Result")
 
@@ -41,7 +46,8 @@ class Processes:
     def run(self, peer: str, call: Callable[..., Result], *arguments: object) -> Result:
         """What `call` returns in the process of the peer, after a pause."""
         if peer not in self._started:
-            process = self._stack.enter_context(fresh_process(**thread_limits(self.threads)))
+            environment = thread_limits(self.threads) | KEEP_MEMORY
+            process = self._stack.enter_context(fresh_process(**environment))
             self._started[peer] = process
             if peer == INTELEX:
                 process.submit(patch, self.threads).result()
@@ -55,13 +61,10 @@ class Processes:
         outcomes: dict[str, list[Outcome]] = {peer: [] for peer in jobs}
         for peer, job in jobs.items():
             self.run(peer, job, work.warm_up(), 0)
-        start = time.perf_counter()
         for seed in range(repeats):
             for peer, job in jobs.items():
                 outcomes[peer].append(self.run(peer, job, work, seed))
                 note(f"{what}, run {seed + 1}, {peer}", outcomes[peer][-1].seconds)
-            if seed + 1 >= FEW_TURNS and time.perf_counter() - start > LONG:
-                break
         return outcomes
 
 

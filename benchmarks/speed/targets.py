@@ -30,7 +30,6 @@ class Comparison:
     worst: float | None = None
     dtypes: tuple[str, ...] = DTYPES
     ours: str = OURS
-    our_task: str | None = None
     costs: bool = False
     """Whether our trimmed cost must not be above the peer's."""
     data: str | None = None
@@ -61,11 +60,9 @@ COMPARISONS = (
     Comparison("Lloyd iteration without bounds", "lloyd", SKLEARN, 2, 1.2),
     Comparison("Lloyd iteration without bounds", "lloyd", INTELEX, 1.3, 0.9),
     Comparison("Lloyd iteration without bounds", "lloyd", FAISS, dtypes=("float32",)),
-    Comparison("iteration of a run to rest", "lloyd", SKLEARN, 4, our_task="converged"),
-    Comparison("iteration of a run to rest", "lloyd", INTELEX, 2, our_task="converged"),
-    Comparison(
-        "iteration of a run to rest", "lloyd", FAISS, 3, None, ("float32",), our_task="converged"
-    ),
+    Comparison("iteration of a run to rest", "converged", SKLEARN, 4),
+    Comparison("iteration of a run to rest", "converged", INTELEX, 2),
+    Comparison("iteration of a run to rest", "converged", FAISS, 3, dtypes=("float32",)),
     Comparison("fit without local search, to KMeans' ρ", "fits", SKLEARN, 3, 1.2, ours=TO_COST),
     Comparison("default fit", "fits", SKLEARN, 1.5, 0.7, costs=True),
     Comparison("default fit", "fits", TEN_RUNS, 5, costs=True),

@@ -1,15 +1,15 @@
 """What is measured in each cell of the grid, in both dtypes: a function per task.
 
 seeding     `robust_kmeans_plusplus` beside `kmeans_plusplus`, n_local_trials=1
-greedy      the same with the default n_local_trials of both
+passes      our seeding: a reading of X by itself, and what the cut and the draw of a centre take
+greedy      the same as seeding with the default n_local_trials of both
 filters     our seeding with and without exact filters, and the rows that it measures
 lloyd       a Lloyd iteration of which nothing is known beforehand: ours without bounds
-converged   our iterations with bounds: a whole run to rest, divided by its iterations
+converged   a whole run to rest, or of so many iterations, divided by its iterations
 fits        the default fit, and fits without local search to the cost at which KMeans ends
 
-All start Lloyd from the same random rows.  Peers do the same work in each iteration, so theirs
-are timed by difference in a window in which nobody is at rest, and stand beside our converged
-run too.
+All start Lloyd from the same random rows.  `lloyd` is timed by difference, in a window in which
+nobody is at rest; in `converged` set-up and results count for all, as in a user's run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from statistics import fmean, median
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.seeding import growth
 from speed import our_jobs, peer_jobs
 from speed.grid import Cell
 from speed.jobs import Job, Outcome, Window, Work
@@ -33,10 +34,13 @@ from speed.records import Place, Record
 TO_COST = "ours, local_search=0, to the cost of KMeans"
 TEN_RUNS = "scikit-learn, n_init=10"
 FILTERED, UNFILTERED = "ours, filtered", "ours, unfiltered"
+READING, CUT_AND_DRAW = "ours, a reading of X", "ours, cut and draw of a centre"
 N_INIT = 10
 # Fits of scikit-learn beyond these seconds together get no more seeds, once there are a few.
 FIT_BUDGET, FEW_SEEDS = 12.0, 3
-WINDOW = Window(2, 12)
+WINDOW = Window(2, 22)
+# Gaussian rows take hundreds of iterations, and peers the same time for each.
+MOST_TO_REST = 60
 
 
 @dataclass(frozen=True)
@@ -117,14 +121,29 @@ def _seedings(bench: Bench, site: Site, task: str, trials: int | None) -> list[R
     return [site.record(task, peer, seconds_of(runs)) for peer, runs in turns.items()]
 
 
+def passes(bench: Bench, site: Site) -> list[Record]:
+    """Each the mean of one run, and the median of runs; how many readings there were."""
+    jobs = {
+        READING: partial(our_jobs.grown_seeding, part="reading"),
+        CUT_AND_DRAW: partial(our_jobs.grown_seeding, part="cut and draw"),
+    }
+    turns = bench.processes.take_turns(jobs, site.work, bench.repeats, site.title("passes"))
+    return [
+        site.record("passes", name, seconds_of(runs), remark=f"{runs[0].n_iter} readings")
+        for name, runs in turns.items()
+    ]
+
+
 def filters(bench: Bench, site: Site) -> list[Record]:
-    """Both variants take turns in our process; how many rows each has measured."""
+    """Both variants take turns; how many rows each has measured.  Nothing where there are none."""
+    row = site.cell.d * np.dtype(site.dtype).itemsize
+    if site.cell.k < growth.FILTERED or row < growth.FILTERED_ROW:
+        return []
     jobs = {
         name: partial(our_jobs.grown_seeding, filtered=filtered)
         for name, filtered in ((FILTERED, True), (UNFILTERED, False))
     }
     turns = bench.processes.take_turns(jobs, site.work, bench.repeats, site.title("filters"))
-    row = site.cell.d * np.dtype(site.dtype).itemsize
     return [
         site.record("filters", name, seconds_of(runs), remark=_touched(name, runs, row))
         for name, runs in turns.items()
@@ -171,10 +190,21 @@ def _window(bench: Bench, site: Site) -> Window:
 
 
 def converged(bench: Bench, site: Site) -> list[Record]:
-    turns = bench.take_turns({OURS: our_jobs.converged_iteration}, site, "converged")
+    jobs: dict[str, Callable[..., Outcome]] = {
+        OURS: our_jobs.run_to_rest,
+        SKLEARN: peer_jobs.sklearn_run_to_rest,
+        INTELEX: peer_jobs.sklearn_run_to_rest,
+    }
+    jobs = {peer: partial(job, most=MOST_TO_REST) for peer, job in jobs.items()}
+    if site.dtype == "float32" and FAISS in bench.peers:
+        # faiss does not stop by itself: it does as many iterations as we need.
+        n_iter = bench.processes.run(OURS, jobs[OURS], site.work, 0).n_iter
+        jobs[FAISS] = partial(peer_jobs.faiss_run, n_iter=n_iter)
+    turns = bench.take_turns(jobs, site, "converged")
+    remark = "iterations: " + ", ".join(f"{peer} {runs[0].n_iter}" for peer, runs in turns.items())
     return [
-        site.record("converged", OURS, seconds_of(runs), remark=f"{runs[0].n_iter} iterations")
-        for runs in turns.values()
+        site.record("converged", peer, seconds_of(runs), remark=remark)
+        for peer, runs in turns.items()
     ]
 
 
@@ -226,5 +256,5 @@ def seconds_of(runs: Sequence[Outcome]) -> list[float]:
 
 
 GRID_TASKS: Mapping[str, Callable[[Bench, Site], list[Record]]] = {
-    task.__name__: task for task in (seeding, greedy, filters, lloyd, converged, fits)
+    task.__name__: task for task in (seeding, passes, greedy, filters, lloyd, converged, fits)
 }

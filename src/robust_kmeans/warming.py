@@ -51,7 +51,7 @@ def _use_everything(dtype: np.dtype[np.floating]) -> None:
     model.transform(X)
     model.score_samples(X)
     # So wide rows, and so many clusters, that the seeding filters rows.
-    wide = np.repeat(X, 8, axis=1)
+    wide = np.repeat(X, 32, axis=1)
     for trials in (1, 2):
         RobustKMeans(
             40, n_outliers=0, n_local_trials=trials, local_search=8, max_iter=2, n_threads=1

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
 
-# Values of X per chunk: 8 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
+# Values of X per chunk: 16 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
 # which threads queue; a pass over one chunk's D² must take much longer than that.
-CHUNK_VALUES = 2**21
+CHUNK_VALUES = 2**22
 # Bounds for very wide and very narrow rows.
 CHUNK_ROWS = (4096, 2**17)
 # Chunks come in multiples of this, so that a few threads end a sweep together.
@@ -73,9 +73,12 @@ class Execution(ABC):
 
     @abstractmethod
     def map(
-        self, step: Step[Summary], states: States, shared: Any
+        self, step: Step[Summary], states: States, shared: Any, *, light: bool = False
     ) -> tuple[States, Sequence[Summary]]:
-        """Run `step` on every chunk; the new states, and the summaries in chunk order."""
+        """Run `step` on every chunk; the new states, and the summaries in chunk order.
+
+        Of a `light` step it is known that it reads hardly any rows.
+        """
 
     @abstractmethod
     def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
@@ -89,7 +92,7 @@ class Execution(ABC):
         self, sweep: Sweep[Summary, Merged], states: States, shared: Any = None
     ) -> tuple[States, Merged]:
         """One sweep: the new states and the merged summary."""
-        states, parts = self.map(sweep.step, states, shared)
+        states, parts = self.map(sweep.step, states, shared, light=sweep.light)
         return states, sweep.merge(parts)
 
     def summarise(

@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution, States, plan_chunks
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary
 
+# A light sweep over so many rows is over before another thread is awake.
+FEW_ROWS = 2**20
+
 
 class InMemory(Execution):
     """Chunks of a C-contiguous float array, worked on by `n_threads` threads.
@@ -86,10 +89,11 @@ class InMemory(Execution):
         self._resources.close()
 
     def map(
-        self, step: Step[Summary], states: States, shared: Any
+        self, step: Step[Summary], states: States, shared: Any, *, light: bool = False
     ) -> tuple[States, Sequence[Summary]]:
         """Run `step` on every chunk; the new states, and the summaries in chunk order."""
-        results = self._on_every_chunk(step, states, shared)
+        alone = self._pool is None or (light and self.n_rows <= FEW_ROWS)
+        results = (self._alone if alone else self._together)(step, states, shared)
         return [state for state, _ in results], [summary for _, summary in results]
 
     def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
@@ -106,14 +110,16 @@ class InMemory(Execution):
         for chunk in self._chunks:
             chunk.forget()
 
-    def _on_every_chunk(
+    def _alone(self, step: Step[Summary], states: States, shared: Any) -> list[tuple[Any, Summary]]:
+        return [
+            step(chunk, None if states is None else states[i], shared)
+            for i, chunk in enumerate(self._chunks)
+        ]
+
+    def _together(
         self, step: Step[Summary], states: States, shared: Any
     ) -> list[tuple[Any, Summary]]:
-        if self._pool is None:
-            return [
-                step(chunk, None if states is None else states[i], shared)
-                for i, chunk in enumerate(self._chunks)
-            ]
+        assert self._pool is not None
         results: list[Any] = [None] * len(self._chunks)
         todo = deque(range(len(self._chunks)))
 

@@ -19,11 +19,13 @@ from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, transpose
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, fused, load, n_lanes, spread, store
 from robust_kmeans.kernels.order import bin_of
-from robust_kmeans.kernels.row_registers import prefetch, squared_distance
+from robust_kmeans.kernels.row_registers import four_squared_distances, prefetch, squared_distance
 
 # Rows of at least so many bytes are measured along the features: transposing would cost more.
 WIDE = 192
-# Rows that are not next to each other are asked for so many rows ahead.
+# Wide rows are asked for so many bytes ahead: several candidates take longer than the machine
+# foresees.  Rows that are not next to each other, which it cannot foresee, so many rows ahead.
+AHEAD_BYTES = 2**13
 AHEAD = 16
 
 
@@ -84,7 +86,9 @@ def add_center(rows, center, label, d2, labels, d2_out, labels_out):
     OUT  d2_out (m,), labels_out (m,) or (0,)
     """
     if not _is_narrow(rows):
+        ahead, n_features = _rows_ahead(rows), rows.shape[1]
         for i in range(rows.shape[0]):
+            prefetch(rows, (i + ahead) * n_features, n_features)
             d2_out[i] = min(squared_distance(rows, i, center, 0), d2[i])
     else:
         for i in range(rows.shape[0]):
@@ -216,6 +220,24 @@ def _measure_along(rows, which, candidates, out):
     IN   rows (m, d), which (p,), candidates (L, d)
     OUT  out (L·TILE,): of each candidate the first p
     """
-    for p in range(which.shape[0]):
-        for c in range(candidates.shape[0]):
-            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)
+    n_rows, n_features, n_candidates = which.shape[0], rows.shape[1], candidates.shape[0]
+    fours = n_candidates // 4 * 4
+    # While a row is in use, a later one is asked for, a part with each four candidates.
+    ahead = _rows_ahead(rows)
+    n_ahead = 4 * n_features // n_candidates + 1
+    for p in range(n_rows):
+        i, soon = which[p], which[min(p + ahead, n_rows - 1)] * n_features
+        for c in range(0, fours, 4):
+            prefetch(rows, soon + c // 4 * n_ahead, n_ahead)
+            d0, d1, d2, d3 = four_squared_distances(rows, i, candidates, c)
+            out[c * TILE + p] = d0
+            out[(c + 1) * TILE + p] = d1
+            out[(c + 2) * TILE + p] = d2
+            out[(c + 3) * TILE + p] = d3
+        for c in range(fours, n_candidates):
+            out[c * TILE + p] = squared_distance(rows, i, candidates, c)
+
+
+@jit
+def _rows_ahead(rows):
+    return max(1, AHEAD_BYTES // (rows.shape[1] * rows.itemsize))

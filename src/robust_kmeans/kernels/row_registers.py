@@ -32,49 +32,77 @@ def squared_distance(_typing, rows, _i, centers, _j):
     Each lane adds up its share of them, and the lanes are added in pairs: so the rounding of
     wide rows stays small, and is the same wherever a row lies.
     """
-    lanes = lanes_of(rows.dtype)
-    width = lanes.width
 
-    def emit(context, builder, _signature, arguments):
-        row_data, center_data = (
-            cgutils.create_struct_proxy(kind)(context, builder, array)
-            for kind, array in ((rows, arguments[0]), (centers, arguments[2]))
-        )
-        n_features = cgutils.unpack_tuple(builder, row_data.shape)[1]
-        whole = n_features.type
-        starts = [
-            builder.gep(array.data, [builder.mul(builder.sext(at, whole), n_features)])
-            for array, at in ((row_data, arguments[1]), (center_data, arguments[3]))
-        ]
-        vector = ir.VectorType(LLVM_TYPES[lanes.dtype], width)
-        totals = [
-            cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(REGISTERS)
-        ]
-
-        def add(register, x, y):
-            difference = builder.fsub(x, y, flags=IN_ORDER)
-            total = builder.load(totals[register])
-            builder.store(multiply_add(builder, difference, difference, total), totals[register])
-
-        step = whole(REGISTERS * width)
-        n_left = builder.srem(n_features, step)
-        n_whole = builder.sub(n_features, n_left)
-        with cgutils.for_range_slice(builder, whole(0), n_whole, step) as (first, _):
-            pairs = zip(*(pointers(builder, start, first, lanes) for start in starts), strict=True)
-            for register, places in enumerate(pairs):
-                values = [builder.load(place) for place in places]
-                for value in values:
-                    value.align = lanes.dtype.bitwidth // 8
-                add(register, *values)
-        count = builder.trunc(n_left, ir.IntType(32))
-        pairs = zip(*(pointers(builder, start, n_whole, lanes) for start in starts), strict=True)
-        for register, places in enumerate(pairs):
-            with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
-                mask = _lanes_below(builder, count, width, register * width)
-                add(register, *(_load_some(builder, place, mask) for place in places))
-        return _total(builder, [builder.load(total) for total in totals])
+    def emit(context, builder, signature, arguments):
+        return _squared_distances(context, builder, signature, arguments, 1)[0]
 
     return rows.dtype(rows, types.intp, centers, types.intp), emit
+
+
+@intrinsic
+def four_squared_distances(_typing, rows, _i, centers, _j):
+    """`squared_distance`, to the bit, of row i and each of the centres j to j + 3.
+
+    The row is read once for all of them.
+    """
+    four = types.UniTuple(rows.dtype, 4)
+
+    def emit(context, builder, signature, arguments):
+        found = _squared_distances(context, builder, signature, arguments, 4)
+        return context.make_tuple(builder, four, found)
+
+    return four(rows, types.intp, centers, types.intp), emit
+
+
+def _squared_distances(
+    context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any, n_centers: int
+) -> list[Any]:
+    lanes = lanes_of(signature.args[0].dtype)
+    width = lanes.width
+    row_data, center_data = (
+        cgutils.create_struct_proxy(signature.args[i])(context, builder, arguments[i])
+        for i in (0, 2)
+    )
+    n_features = cgutils.unpack_tuple(builder, row_data.shape)[1]
+    whole = n_features.type
+    i, j = (builder.sext(arguments[at], whole) for at in (1, 3))
+    row = builder.gep(row_data.data, [builder.mul(i, n_features)])
+    centers = [
+        builder.gep(center_data.data, [builder.mul(builder.add(j, whole(c)), n_features)])
+        for c in range(n_centers)
+    ]
+    nothing = ir.Constant(ir.VectorType(LLVM_TYPES[lanes.dtype], width), None)
+    totals = [
+        [cgutils.alloca_once_value(builder, nothing) for _ in range(REGISTERS)] for _ in centers
+    ]
+
+    def add(register, first, load):
+        """Add the squares of one register's differences to all totals."""
+        x = load(pointers(builder, row, first, lanes)[register])
+        for center, total in zip(centers, totals, strict=True):
+            y = load(pointers(builder, center, first, lanes)[register])
+            difference = builder.fsub(x, y, flags=IN_ORDER)
+            before = builder.load(total[register])
+            after = multiply_add(builder, difference, difference, before)
+            builder.store(after, total[register])
+
+    def load_all(place):
+        value = builder.load(place)
+        value.align = lanes.dtype.bitwidth // 8
+        return value
+
+    step = whole(REGISTERS * width)
+    n_left = builder.srem(n_features, step)
+    n_whole = builder.sub(n_features, n_left)
+    with cgutils.for_range_slice(builder, whole(0), n_whole, step) as (first, _):
+        for register in range(REGISTERS):
+            add(register, first, load_all)
+    count = builder.trunc(n_left, ir.IntType(32))
+    for register in range(REGISTERS):
+        with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
+            mask = _lanes_below(builder, count, width, register * width)
+            add(register, n_whole, lambda place, mask=mask: _load_some(builder, place, mask))
+    return [_total(builder, [builder.load(part) for part in total]) for total in totals]
 
 
 @intrinsic

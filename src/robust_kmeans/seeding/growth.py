@@ -3,8 +3,8 @@
 All seedings that draw row after row with chances ∝ w·min(D², τ) grow their centres here.
 
 *Several centres per reading.*  Chances never rise while centres are added and τ does not rise.
-So where rows are wide, a reading serves some rows more than the one to be taken: proposals for
-the next centres, drawn from the chances of now.  When their turn comes, each is accepted with
+So where readings are long or many, each serves some rows more than the one to be taken: proposals
+for the next centres, drawn from the chances of now.  When their turn comes, each is accepted with
 the share of its chance that is left, and otherwise dropped: that is exactly a draw from the
 chances of then (rejection sampling).  An accepted one needs no reading, because the reading has
 noted which rows it wins; ρ and τ follow from D² alone.
@@ -14,7 +14,7 @@ triangle inequality rules out every candidate are left out, as long as that is m
 Neither changes a bit of D².
 
 Cost per centre: at most one reading of X and a few passes over D²; with proposals that are
-accepted a quarter of a reading, and with the filter only the rows in doubt.
+accepted an eighth of a reading, and with the filter only the rows in doubt.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from robust_kmeans.sweeps.order import HISTOGRAM, Histogram, KeyRange, estimates
 from robust_kmeans.sweeps.sampling import Row, row_d2
 from robust_kmeans.sweeps.seeding import (
     PRICE,
+    READ_AGAIN,
     READ_AND_TAKE,
     START,
     TAKE,
@@ -44,13 +45,14 @@ from robust_kmeans.sweeps.seeding import (
 )
 from robust_kmeans.trimming import find_cut, where_to_look
 
-# Rows of at least so many bytes take longer to read than several candidates to measure.
-WIDE_ROW = 512
-MOST_PROPOSALS = 4
-# From this many centres on labels are kept, to filter rows by; not for rows that are as quick to
-# read as their labels.
+# A reading of wide rows takes longer than to measure several candidates, and with many centres
+# there are many readings to save: several per reading from so many bytes of a row, times centres.
+WORTH_PROPOSALS = 2048
+MOST_PROPOSALS = 8
+# From this many centres on labels are kept, to filter rows by; not for rows of fewer bytes, which
+# are as quick to read, for all candidates at once, as their labels are to keep.
 FILTERED = 32
-FILTERED_ROW = 64
+FILTERED_ROW = 256
 # The filter pauses for some readings when it leaves more than this share of the rows.
 USELESS_SHARE = 0.9
 PAUSE = 4
@@ -109,8 +111,9 @@ class Growth:
         self.work = Work()
         self._data, self._most, self._n_outliers, self._random = data, most, n_outliers, random
         row_bytes = data.n_features * data.dtype.itemsize
-        self._most_proposals = MOST_PROPOSALS if row_bytes >= WIDE_ROW else 1
+        self._most_proposals = MOST_PROPOSALS if row_bytes * most >= WORTH_PROPOSALS else 1
         self._proposals: deque[Proposal] = deque()
+        self._fits = np.ones(1, bool)
         self._n_accepted = 1
         self._filtered = most >= FILTERED and row_bytes >= FILTERED_ROW
         self._pause = 0
@@ -157,7 +160,8 @@ class Growth:
             self._look_near_the_cut()
         reading = self._reading(different)
         pricing = Pricing(reading, self._keys)
-        self.states, (n_read, changes) = self._data.run(PRICE, self.states, pricing)
+        self.states, found = self._data.run(PRICE, self.states, pricing)
+        n_read, changes, self._fits = found
         self._count(reading, n_read)
         undecided = _undecided(changes, self._look, self._keys, self._n_outliers, self._data.dtype)
         if len(undecided) == 1:
@@ -180,7 +184,8 @@ class Growth:
         reading = self._reading(rows)
         taking = Taking(0, len(self.rows), len(rows) > 1, self._keys)
         shared = ReadAndTake(reading, taking)
-        self.states, (n_read, self._look) = self._data.run(READ_AND_TAKE, self.states, shared)
+        self.states, found = self._data.run(READ_AND_TAKE, self.states, shared)
+        n_read, self._look, self._fits = found
         self._count(reading, n_read)
         self.rows.append(rows[0])
         if self._n_outliers:
@@ -197,7 +202,8 @@ class Growth:
         """States, cut and look, if a candidate of the last reading became a centre."""
         keys = where_to_look(self._data.dtype, self.cut) if self._n_outliers else None
         taking = Taking(number, len(self.rows), more, keys)
-        states, look = self._data.run(TAKE, self.states, taking)
+        sweep = TAKE if self._fits[number] else READ_AGAIN
+        states, look = self._data.run(sweep, self.states, taking)
         cut = self.cut
         if self._n_outliers:
             cut = find_cut(self._data, states, self._n_outliers, keys, look)

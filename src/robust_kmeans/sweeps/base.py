@@ -105,10 +105,14 @@ class RowState(NamedTuple):
 
 @dataclass(frozen=True)
 class Sweep(Generic[Summary, Merged]):
-    """One reading of all rows (or of their state): a step and the merge of its summaries."""
+    """One reading of all rows (or of their state): a step and the merge of its summaries.
+
+    A `light` one reads no rows, or hardly any: it is done as soon as it is handed out.
+    """
 
     step: Step[Summary]
     merge: Callable[[Sequence[Summary]], Merged]
+    light: bool = False
 
 
 def in_chunk_order(parts: Sequence[Summary]) -> Sequence[Summary]:

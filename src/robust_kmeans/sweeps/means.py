@@ -99,7 +99,7 @@ def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
 
 UPDATE = Sweep(_update, add_totals)
 """The totals of all clusters; states then know which rows count in them."""
-UPDATE_CUT = Sweep(_update_cut, add_totals)
+UPDATE_CUT = Sweep(_update_cut, add_totals, light=True)
 """What a new cut changes in the totals."""
 CLUSTER_MASS = Sweep(_cluster_mass, add_arrays)
 FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of)

@@ -173,7 +173,7 @@ def _cost_below(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, 
     return state, totals.cost_below(state.d2, chunk.weights, value)
 
 
-HISTOGRAM = Sweep(_histogram, add_histograms)
-ROWS_WITHIN = Sweep(_rows_within, _join_found)
-MASS_AT = Sweep(_mass_at, in_chunk_order)
-COST_BELOW = Sweep(_cost_below, add_numbers)
+HISTOGRAM = Sweep(_histogram, add_histograms, light=True)
+ROWS_WITHIN = Sweep(_rows_within, _join_found, light=True)
+MASS_AT = Sweep(_mass_at, in_chunk_order, light=True)
+COST_BELOW = Sweep(_cost_below, add_numbers, light=True)

@@ -128,7 +128,7 @@ def _nearest_of(parts: Sequence[NearestRows]) -> NearestRows:
     )
 
 
-MASS = Sweep(_mass, in_chunk_order)
-CROSS_OUT = Sweep(_cross_out, nothing)
-BELOW = Sweep(_below, _add_below)
+MASS = Sweep(_mass, in_chunk_order, light=True)
+CROSS_OUT = Sweep(_cross_out, nothing, light=True)
+BELOW = Sweep(_below, _add_below, light=True)
 NEAREST_ROWS = Sweep(_nearest_rows, _nearest_of)

@@ -27,6 +27,7 @@ from robust_kmeans.sweeps.order import N_BINS, Histogram, KeyRange, add_histogra
 Floats = NDArray[np.floating]
 NO_REACH: Floats = np.empty(0)
 NO_CHANGES = np.zeros((2, 0, 0))
+ALL_FIT = np.ones(1, bool)
 # So many won rows are noted per row of a chunk, shared by all candidates.
 ROOM = 1.0
 # A row by itself takes as long to read as one among its neighbours that is so many bytes longer.
@@ -43,6 +44,11 @@ class Noted(NamedTuple):
     n_won: NDArray[np.int64]
     rows: NDArray[np.int32]
     d2: Floats
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Per candidate (L,), whether all that it wins is noted."""
+        return np.less_equal(self.n_won, self.rows.shape[1])
 
 
 class SeedState(NamedTuple):
@@ -93,17 +99,22 @@ class ReadAndTake(NamedTuple):
 
 
 class ReadAndTaken(NamedTuple):
-    """How many rows were read, and a look at D² after that."""
+    """How many rows were read, a look at D² after that, and whose won rows are noted (L,)."""
 
     n_read: int
     look: Histogram | None
+    fits: NDArray[np.bool_]
 
 
 class Priced(NamedTuple):
-    """How many rows were read, and what bins gain or lose: weight and cost (2, L, bins)."""
+    """How many rows were read, what bins gain or lose, and whose won rows are noted (L,).
+
+    Bins gain and lose weight and cost (2, L, bins).
+    """
 
     n_read: int
     changes: NDArray[np.float64]
+    fits: NDArray[np.bool_]
 
 
 def _start(chunk: Chunk, _state: None, labelled: bool) -> tuple[SeedState, None]:
@@ -117,25 +128,24 @@ def _read_and_take(
 ) -> tuple[SeedState, ReadAndTaken]:
     points, reach = shared.reading
     if len(points) > 1:
-        state, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
+        state, noted, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
         state, found = _take(chunk, state, shared.taking)
-    else:
-        state, n_read = _with_center(chunk, state, points, reach, shared.taking.label)
-        found = look_at(chunk, state.d2, shared.taking.keys)
-    return state, ReadAndTaken(n_read, found)
+        return state, ReadAndTaken(n_read, found, noted.fits)
+    state, n_read = _with_center(chunk, state, points, reach, shared.taking.label)
+    return state, ReadAndTaken(n_read, look_at(chunk, state.d2, shared.taking.keys), ALL_FIT)
 
 
 def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState, Priced]:
     reading, keys = pricing
     changes = np.zeros((2, len(reading.points), 1 if keys is None else N_BINS + 2))
-    state, n_read = _noted(chunk, state, reading, changes, keys)
-    return state, Priced(n_read, changes)
+    state, noted, n_read = _noted(chunk, state, reading, changes, keys)
+    return state, Priced(n_read, changes, noted.fits)
 
 
 def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Histogram | None]:
     assert state.noted is not None
     i, noted = taking.candidate, state.noted
-    if noted.n_won[i] <= noted.rows.shape[1]:
+    if noted.fits[i]:
         won = slice(0, noted.n_won[i])
         after = _copied(chunk, state)
         candidates.take(noted.rows[i, won], noted.d2[i, won], taking.label, after.d2, after.labels)
@@ -152,7 +162,7 @@ def _noted(
     reading: Reading,
     changes: NDArray[np.float64],
     keys: KeyRange | None,
-) -> tuple[SeedState, int]:
+) -> tuple[SeedState, Noted, int]:
     """What candidates would win; and how many rows were read."""
     points, d2 = reading.points, state.d2
     room = int(ROOM * len(d2)) // len(points)
@@ -169,7 +179,7 @@ def _noted(
         chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
         noted.n_won, rows, values, changes[0], changes[1],
     )  # fmt: skip
-    return state._replace(noted=noted), len(which)
+    return state._replace(noted=noted), noted, len(which)
 
 
 def _with_center(
@@ -216,12 +226,17 @@ def _empty(chunk: Chunk, state: SeedState) -> SeedState:
 
 def _add_read_and_taken(parts: Sequence[ReadAndTaken]) -> ReadAndTaken:
     looks = add_histograms([part.look for part in parts])
-    return ReadAndTaken(sum(part.n_read for part in parts), looks)
+    return ReadAndTaken(sum(part.n_read for part in parts), looks, _fit_everywhere(parts))
 
 
 def _add_priced(parts: Sequence[Priced]) -> Priced:
     changes = add_arrays([part.changes for part in parts])
-    return Priced(sum(part.n_read for part in parts), changes)
+    return Priced(sum(part.n_read for part in parts), changes, _fit_everywhere(parts))
+
+
+def _fit_everywhere(parts: Sequence[ReadAndTaken] | Sequence[Priced]) -> NDArray[np.bool_]:
+    everywhere: NDArray[np.bool_] = np.all([part.fits for part in parts], axis=0)
+    return everywhere
 
 
 START = Sweep(_start, nothing)
@@ -229,5 +244,7 @@ READ_AND_TAKE = Sweep(_read_and_take, _add_read_and_taken)
 """One reading of X for some candidates, of which one is taken at once."""
 PRICE = Sweep(_price, _add_priced)
 """One reading of X for some candidates: weight and cost that bins of D² gain or lose with each."""
-TAKE = Sweep(_take, add_histograms)
-"""A candidate of the last reading becomes a centre."""
+TAKE = Sweep(_take, add_histograms, light=True)
+"""A candidate of the last reading becomes a centre: one whose won rows are noted."""
+READ_AGAIN = Sweep(_take, add_histograms)
+"""The same where in some chunks they are not."""
