@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from robust_kmeans import KMeansPlusPlus, RobustKMeansPlusPlus, TKMeansPlusPlus
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels import candidates, order
-from robust_kmeans.kernels.candidates import WIDE
+from robust_kmeans.kernels.distances import WIDE
 from robust_kmeans.seeding import growth
 from robust_kmeans.seeding.drawing import clipped, draw
 from robust_kmeans.seeding.growth import Growth

@@ -15,17 +15,21 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.bits import as_bits, lowest
-from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, transpose
+from robust_kmeans.kernels.distances import (
+    TILE,
+    empty_distances,
+    empty_tile,
+    is_narrow,
+    measure,
+    rows_ahead,
+)
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, fused, load, n_lanes, spread, store
+from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes
 from robust_kmeans.kernels.order import bin_of
-from robust_kmeans.kernels.row_registers import four_squared_distances, prefetch, squared_distance
+from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 
-# Rows of at least so many bytes are measured along the features: transposing would cost more.
-WIDE = 192
-# Wide rows are asked for so many bytes ahead: several candidates take longer than the machine
-# foresees.  Rows that are not next to each other, which it cannot foresee, so many rows ahead.
-AHEAD_BYTES = 2**13
+# Rows that are not next to each other, which the machine cannot foresee, are asked for so many
+# rows ahead.
 AHEAD = 16
 
 
@@ -43,15 +47,18 @@ def try_candidates(
          or (0, 0) for none, added to: weight and cost that bins gain or lose
     """
     n_candidates, lanes = candidates.shape[0], n_lanes(rows)
-    tile = empty_tile(rows if _is_narrow(rows) else rows[:, :0])
+    tile, new = empty_tile(rows), empty_distances(rows, n_candidates)
     own = aligned_empty(TILE, rows.dtype)
-    new = aligned_empty(n_candidates * TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
     won = np.empty(TILE, np.int32)
     capacity, last = positions.shape[1], sums.shape[1] - 1
     for start in range(0, which.shape[0], TILE):
         part = which[start : start + TILE]
-        _measure(rows, part, d2, candidates, tile, own, new)
+        measure(rows, part, candidates, tile, new)
+        # Behind the last row nothing can be won.
+        own[part.shape[0] :] = -np.inf
+        for i in range(part.shape[0]):
+            own[i] = d2[part[i]]
         for c in range(n_candidates):
             found, here = 0, c * TILE
             for first in range(0, part.shape[0], lanes):
@@ -85,8 +92,8 @@ def add_center(rows, center, label, d2, labels, d2_out, labels_out):
     IN   rows (m, d), center (1, d), and its label; d2 (m,), labels (m,) or (0,): without it
     OUT  d2_out (m,), labels_out (m,) or (0,)
     """
-    if not _is_narrow(rows):
-        ahead, n_features = _rows_ahead(rows), rows.shape[1]
+    if not is_narrow(rows):
+        ahead, n_features = rows_ahead(rows), rows.shape[1]
         for i in range(rows.shape[0]):
             prefetch(rows, (i + ahead) * n_features, n_features)
             d2_out[i] = min(squared_distance(rows, i, center, 0), d2[i])
@@ -104,7 +111,7 @@ def add_center_to(rows, which, center, label, d2, labels):
     IN     rows (m, d), which (p,): positions; center (1, d), and its label
     INOUT  d2 (m,), labels (m,)
     """
-    narrow, last = _is_narrow(rows), which.shape[0] - 1
+    narrow, last = is_narrow(rows), which.shape[0] - 1
     for p in range(which.shape[0]):
         # The machine cannot foresee which rows are next.
         prefetch(rows, which[min(p + AHEAD, last)] * rows.shape[1], rows.shape[1])
@@ -171,73 +178,3 @@ def take(positions, values, label, d2, labels):
             d2[i] = values[p]
             if labels.shape[0] > 0:
                 labels[i] = label
-
-
-@jit
-def _is_narrow(rows):
-    return rows.shape[1] * rows.itemsize < WIDE
-
-
-@jit
-def _measure(rows, which, d2, candidates, tile, own, new):
-    """D² of a tile of rows, as it is and from each candidate.
-
-    IN   rows (m, d), which (p,), d2 (m,), candidates (L, d); tile: memory for narrow rows
-    OUT  own (TILE,): D², and −infinity behind the last row, where nothing can be won; new
-         (L·TILE,): of each candidate the first p
-    """
-    own[which.shape[0] :] = -np.inf
-    for i in range(which.shape[0]):
-        own[i] = d2[which[i]]
-    if _is_narrow(rows):
-        transpose(rows, which, tile, STRIDE)
-        _measure_across(tile, which.shape[0], candidates, new)
-    else:
-        _measure_along(rows, which, candidates, new)
-
-
-@jit
-def _measure_across(tile, n_rows, candidates, out):
-    """Squared distances of the rows in the columns of a tile from each candidate.
-
-    IN   tile (d·STRIDE,), its first `n_rows` columns filled; candidates (L, d)
-    OUT  out (L·TILE,): of each candidate the first `n_rows`
-    """
-    zero = tile.dtype.type(0)
-    for c in range(candidates.shape[0]):
-        for first in range(0, n_rows, n_lanes(tile)):
-            total = spread(zero)
-            for f in range(candidates.shape[1]):
-                difference = load(tile, f * STRIDE + first) - spread(candidates[c, f])
-                total = fused(difference, difference, total)
-            store(out, c * TILE + first, total)
-
-
-@jit
-def _measure_along(rows, which, candidates, out):
-    """Squared distances of some rows from each candidate.
-
-    IN   rows (m, d), which (p,), candidates (L, d)
-    OUT  out (L·TILE,): of each candidate the first p
-    """
-    n_rows, n_features, n_candidates = which.shape[0], rows.shape[1], candidates.shape[0]
-    fours = n_candidates // 4 * 4
-    # While a row is in use, a later one is asked for, a part with each four candidates.
-    ahead = _rows_ahead(rows)
-    n_ahead = 4 * n_features // n_candidates + 1
-    for p in range(n_rows):
-        i, soon = which[p], which[min(p + ahead, n_rows - 1)] * n_features
-        for c in range(0, fours, 4):
-            prefetch(rows, soon + c // 4 * n_ahead, n_ahead)
-            d0, d1, d2, d3 = four_squared_distances(rows, i, candidates, c)
-            out[c * TILE + p] = d0
-            out[(c + 1) * TILE + p] = d1
-            out[(c + 2) * TILE + p] = d2
-            out[(c + 3) * TILE + p] = d3
-        for c in range(fours, n_candidates):
-            out[c * TILE + p] = squared_distance(rows, i, candidates, c)
-
-
-@jit
-def _rows_ahead(rows):
-    return max(1, AHEAD_BYTES // (rows.shape[1] * rows.itemsize))

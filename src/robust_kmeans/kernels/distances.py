@@ -4,7 +4,11 @@ The expansion ‖x‖² − 2x·c + ‖c‖² is faster but loses everything whe
 origin compared with its distance to a centre; `assign` uses it only to rule centres out, never
 to rank them closely or to report a distance.
 
-Costs for m rows, k centres, d features: `pairwise` reads the rows once and does 3·m·k·d
+Rows are taken a tile at a time, so that all centres are measured while a tile is in the cache.
+Narrow rows are transposed, which lets the vector units work across rows; wide ones are measured
+along the features.
+
+Costs for m rows, k centres, d features: `pairwise` and `measure` read the rows once and do 3·m·k·d
 operations.
 """
 
@@ -22,12 +26,22 @@ from robust_kmeans.kernels.lanes import (
     store,
     width_of_register,
 )
-from robust_kmeans.kernels.row_registers import transpose_square
+from robust_kmeans.kernels.row_registers import (
+    four_squared_distances,
+    prefetch,
+    squared_distance,
+    transpose_square,
+)
 
 # Rows per tile, and how far its lines are apart: a little farther, as lines a power of two apart
 # would compete for the same places in the cache.
 TILE = 128
 STRIDE = TILE + 64
+# Rows of at least so many bytes are measured along the features: transposing would cost more.
+WIDE = 512
+# Wide rows are asked for so many bytes ahead: several centres take longer than the machine
+# foresees.
+AHEAD_BYTES = 2**13
 
 
 @jit
@@ -38,8 +52,8 @@ def pairwise(rows, centers, out):
     OUT  out (m, k)
     """
     n_rows, n_centers = rows.shape[0], centers.shape[0]
-    tile = empty_tile(rows)
-    found = aligned_empty(4 * TILE, rows.dtype)
+    tile = _empty_tile(rows)
+    found = empty_distances(rows, 4)
     positions = np.empty(TILE, np.int32)
     for start in range(0, n_rows, TILE):
         size = min(TILE, n_rows - start)
@@ -56,7 +70,69 @@ def pairwise(rows, centers, out):
 
 
 @jit
+def measure(rows, which, centers, tile, out):
+    """Squared distances of no more than `TILE` rows from each of some centres.
+
+    The bits of a distance depend on nothing but its row and its centre.
+
+    IN   rows (m, d), which (p,): positions; centers (k, d); tile: memory of `empty_tile`
+    OUT  out: memory of `empty_distances`: of each centre p values, `TILE` apart
+    """
+    if is_narrow(rows):
+        transpose(rows, which, tile, STRIDE)
+        for j in range(0, centers.shape[0], 4):
+            four_distances(tile, which.shape[0], centers, j, out[j * TILE :])
+    else:
+        _measure_along(rows, which, centers, out)
+
+
+@jit
+def _measure_along(rows, which, centers, out):
+    """`measure` for wide rows."""
+    n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
+    fours = n_centers // 4 * 4
+    # While a row is in use, a later one is asked for, a part with each four centres.
+    ahead = rows_ahead(rows)
+    n_ahead = 4 * n_features // n_centers + 1
+    for p in range(n_rows):
+        i, soon = which[p], which[min(p + ahead, n_rows - 1)] * n_features
+        for j in range(0, fours, 4):
+            prefetch(rows, soon + j // 4 * n_ahead, n_ahead)
+            d0, d1, d2, d3 = four_squared_distances(rows, i, centers, j)
+            out[j * TILE + p] = d0
+            out[(j + 1) * TILE + p] = d1
+            out[(j + 2) * TILE + p] = d2
+            out[(j + 3) * TILE + p] = d3
+        for j in range(fours, n_centers):
+            out[j * TILE + p] = squared_distance(rows, i, centers, j)
+
+
+@jit
+def is_narrow(rows):
+    """Whether rows are transposed to be measured."""
+    return rows.shape[1] * rows.itemsize < WIDE
+
+
+@jit
+def rows_ahead(rows):
+    """How many rows ahead a wide row should be asked for."""
+    return max(1, AHEAD_BYTES // (rows.shape[1] * rows.itemsize))
+
+
+@jit
+def empty_distances(rows, n_centers):
+    """Memory for `measure`: for four centres at a time."""
+    return aligned_empty((n_centers + 3) // 4 * 4 * TILE, rows.dtype)
+
+
+@jit
 def empty_tile(rows):
+    """Memory for `measure`, where it transposes."""
+    return _empty_tile(rows if is_narrow(rows) else rows[:, :0])
+
+
+@jit
+def _empty_tile(rows):
     """Memory for `transpose`, with lines of `STRIDE` values."""
     tile = aligned_empty(rows.shape[1] * STRIDE, rows.dtype)
     # What is never filled is computed with all the same.

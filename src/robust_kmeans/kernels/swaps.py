@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from robust_kmeans.kernels.distances import STRIDE, TILE, empty_tile, four_distances, transpose
+from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.distances import TILE, empty_distances, empty_tile, measure
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty
+from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes
 from robust_kmeans.kernels.row_registers import squared_distance
 
 
@@ -51,16 +52,11 @@ def price_swaps(
          is in; mass (L,) and sums (L, d): weight and deviations from the candidate of the rows
          that it wins
     """
-    n_rows, n_features = rows.shape
-    real = rows.dtype.type
-    tile = empty_tile(rows)
-    found_distances = aligned_empty(4 * TILE, rows.dtype)
-    own = np.empty(TILE, rows.dtype)
-    second = np.empty(TILE, rows.dtype)
+    (n_rows, n_features), lanes = rows.shape, n_lanes(rows)
+    tile, distances = empty_tile(rows), empty_distances(rows, candidates.shape[0])
+    own, second = aligned_empty(TILE, rows.dtype), aligned_empty(TILE, rows.dtype)
     weight = np.ones(TILE, rows.dtype)
-    won = np.empty(TILE, rows.dtype)
     positions = np.empty(TILE, np.int32)
-    near = np.empty(TILE, np.int32)
     for start in range(0, n_rows, TILE):
         size = min(TILE, n_rows - start)
         for i in range(size):
@@ -70,36 +66,24 @@ def price_swaps(
         if weights.shape[0] > 0:
             for i in range(size):
                 weight[i] = weights[start + i] / unit
-        transpose(rows, positions[:size], tile, STRIDE)
+        # Behind the last row nothing is near.
+        second[size:] = -np.inf
+        measure(rows, positions[:size], candidates, tile, distances)
         for c in range(candidates.shape[0]):
-            if c % 4 == 0:
-                four_distances(tile, size, candidates, c, found_distances)
-            distances = found_distances[c % 4 * TILE : c % 4 * TILE + TILE]
-            # Without a branch: which rows are near is anyone's guess.
-            found = 0
-            for i in range(size):
-                near[found] = i
-                found += distances[i] < second[i]
-            if found == 0:
-                continue
-            for p in range(found):
-                i = near[p]
-                # A row that the candidate wins would come to it without its centre, too.
-                saved[c, labels[start + i]] += weight[i] * (second[i] - max(own[i], distances[i]))
-            tile_mass, tile_gain = 0.0, 0.0
-            for i in range(size):
-                won[i] = weight[i] if distances[i] < own[i] else real(0)
-                tile_mass += np.float64(won[i])
-                tile_gain += np.float64(won[i] * (own[i] - min(own[i], distances[i])))
-            if tile_mass > 0:
-                mass[c] += tile_mass
-                gain[c] += tile_gain
-                for f in range(n_features):
-                    column = tile[f * STRIDE : f * STRIDE + size]
-                    deviation = 0.0
-                    for i in range(size):
-                        deviation += np.float64(won[i] * (column[i] - candidates[c, f]))
-                    sums[c, f] += deviation
+            for first in range(0, size, lanes):
+                near = as_bits(load(distances, c * TILE + first) < load(second, first))
+                while near != 0:
+                    i = first + lowest(near)
+                    near &= near - 1
+                    distance, label = distances[c * TILE + i], labels[start + i]
+                    # A row that the candidate wins would come to it without its centre, too.
+                    saved[c, label] += weight[i] * (second[i] - max(own[i], distance))
+                    if distance < own[i]:
+                        mass[c] += weight[i]
+                        gain[c] += weight[i] * (own[i] - distance)
+                        for f in range(n_features):
+                            deviation = rows[start + i, f] - candidates[c, f]
+                            sums[c, f] += weight[i] * np.float64(deviation)
 
 
 @jit
