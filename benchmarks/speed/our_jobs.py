@@ -78,7 +78,7 @@ def grown_seeding(
 
 
 def iterations_to_rest(work: Work, _seed: int, most: int) -> Outcome:
-    seconds, end = timed(lambda: _lloyd(work, max_iter=most, tol=0))
+    seconds, end = timed(lambda: _lloyd(work, max_iter=most))
     return Outcome(seconds, end.n_iter)
 
 
@@ -102,7 +102,7 @@ def plain_iteration(work: Work, _seed: int, window: Window) -> Outcome:
 
 def run_to_rest(work: Work, _seed: int, most: int) -> Outcome:
     """Seconds per iteration of a whole run, set-up and all figures at the end included."""
-    seconds, end = timed(lambda: _lloyd(work, max_iter=most, tol=1e-4))
+    seconds, end = timed(lambda: _lloyd(work, max_iter=most))
     return Outcome(seconds / max(1, end.n_iter), end.n_iter)
 
 
@@ -176,7 +176,7 @@ def _model(work: Work, seed: int, **options: object) -> RobustKMeans:
     )
 
 
-def _lloyd(work: Work, *, max_iter: int, tol: float):
+def _lloyd(work: Work, *, max_iter: int):
     with warnings.catch_warnings():
         # Real data may hold fewer distinct rows near the start than there are clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -185,6 +185,6 @@ def _lloyd(work: Work, *, max_iter: int, tol: float):
             work.start(),
             n_outliers=work.n_outliers,
             max_iter=max_iter,
-            tol=tol,
+            tol=0,
             n_threads=work.threads,
         )

@@ -86,7 +86,7 @@ def sklearn_iteration(work: Work, _seed: int, window: Window) -> Outcome:
 
 def sklearn_run_to_rest(work: Work, _seed: int, most: int) -> Outcome:
     """Seconds per iteration of a whole run."""
-    seconds, model = timed(lambda: _sklearn_lloyd(work, most, tol=1e-4))
+    seconds, model = timed(lambda: _sklearn_lloyd(work, most))
     return Outcome(seconds / model.n_iter_, model.n_iter_)
 
 
@@ -99,13 +99,15 @@ def sklearn_fit(work: Work, seed: int) -> Outcome:
     return Outcome(seconds, model.n_iter_, centers=model.cluster_centers_)
 
 
-def faiss_iteration(work: Work, _seed: int, window: Window) -> Outcome:
-    return between(lambda max_iter: _faiss_lloyd(work, max_iter), window)
-
-
 def faiss_run(work: Work, _seed: int, n_iter: int) -> Outcome:
     """Seconds per iteration of a whole run."""
-    seconds, _ = timed(lambda: _faiss_lloyd(work, n_iter))
+    import faiss
+
+    rows, start = work.rows(), work.start()
+    # Without these limits faiss takes a sample of the rows.
+    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(rows)}
+    model = faiss.Kmeans(rows.shape[1], work.n_clusters, niter=n_iter, **limits)
+    seconds, _ = timed(lambda: model.train(rows, init_centroids=start))
     return Outcome(seconds / n_iter, n_iter)
 
 
@@ -138,21 +140,11 @@ def trimcluster_fit(work: Work, seed: int) -> Outcome:
     return Outcome(float(done.stdout.split()[-1]), centers=centers)
 
 
-def _faiss_lloyd(work: Work, max_iter: int) -> None:
-    import faiss
-
-    rows = work.rows()
-    # Without these limits faiss takes a sample of the rows.
-    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(rows)}
-    model = faiss.Kmeans(rows.shape[1], work.n_clusters, niter=max_iter, **limits)
-    model.train(rows, init_centroids=work.start())
-
-
-def _sklearn_lloyd(work: Work, max_iter: int, tol: float = 0.0):
+def _sklearn_lloyd(work: Work, max_iter: int):
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    options = {"n_init": 1, "tol": tol, "max_iter": max_iter, "algorithm": "lloyd"}
+    options = {"n_init": 1, "tol": 0, "max_iter": max_iter, "algorithm": "lloyd"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(work.n_clusters, init=work.start(), **options).fit(work.rows())

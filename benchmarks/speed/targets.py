@@ -59,7 +59,6 @@ COMPARISONS = (
     ),
     Comparison("Lloyd iteration without bounds", "lloyd", SKLEARN, 2, 1.2),
     Comparison("Lloyd iteration without bounds", "lloyd", INTELEX, 1.3, 0.9),
-    Comparison("Lloyd iteration without bounds", "lloyd", FAISS, dtypes=("float32",)),
     Comparison("iteration of a run to rest", "converged", SKLEARN, 4),
     Comparison("iteration of a run to rest", "converged", INTELEX, 2),
     Comparison("iteration of a run to rest", "converged", FAISS, 3, dtypes=("float32",)),

@@ -40,7 +40,7 @@ N_INIT = 10
 FIT_BUDGET, FEW_SEEDS = 12.0, 3
 WINDOW = Window(2, 22)
 # Gaussian rows take hundreds of iterations, and peers the same time for each.
-MOST_TO_REST = 60
+MOST_TO_REST = 50
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,6 @@ def lloyd(bench: Bench, site: Site) -> list[Record]:
         SKLEARN: peer_jobs.sklearn_iteration,
         INTELEX: peer_jobs.sklearn_iteration,
     }
-    if site.dtype == "float32":
-        jobs[FAISS] = peer_jobs.faiss_iteration
     jobs = {peer: partial(job, window=window) for peer, job in jobs.items()}
     turns = bench.take_turns(jobs, site, "lloyd")
     remark = f"iterations {window.few + 1} to {window.many}"

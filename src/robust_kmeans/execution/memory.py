@@ -23,7 +23,7 @@ from robust_kmeans.execution.base import Execution, States, plan_chunks
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary
 
 # A light sweep over so many rows is over before another thread is awake.
-FEW_ROWS = 2**20
+FEW_ROWS = 2**19
 
 
 class InMemory(Execution):
