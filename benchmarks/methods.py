@@ -189,10 +189,10 @@ def counted_readings(n_rows: int) -> Iterator[list[str]]:
     readings: list[str] = []
     original = InMemory.map
 
-    def counting_map(data: InMemory, step: Any, states: Any, shared: Any) -> Any:
+    def counting_map(data: InMemory, step: Any, states: Any, shared: Any, **options: Any) -> Any:
         if data.n_rows == n_rows and reads_rows(step):
             readings.append(step.__name__)
-        return original(data, step, states, shared)
+        return original(data, step, states, shared, **options)
 
     InMemory.map = counting_map  # type: ignore[method-assign]
     try:
