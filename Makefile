@@ -41,7 +41,7 @@ $(PEERS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@touch $@
 
-bench: $(PEERS) ## Compare speed with other packages, for docs/performance (40 minutes)
+bench: $(PEERS) ## Compare speed with other packages, for docs/performance (80 minutes)
 	$(BIN)/python benchmarks/against_peers.py --csv docs/performance/results.csv \
 		--markdown docs/performance/results.md --quote docs/performance.md
 

@@ -91,6 +91,18 @@ def test_a_reading_finds_the_rows_that_candidates_win(n_features, n_points, dtyp
     assert values[0, 0] == 0, "a row is at distance 0 from itself"
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", WIDTHS)
+def test_candidates_are_measured_alike_alone_and_together(n_features, dtype):
+    X = clustered(130, n_features, 5, dtype)
+    d2 = np.full(130, np.inf, dtype)
+    points = X[7 * np.arange(9)].copy()
+    _, _, together, _ = tried(X, points, d2)
+    for i in range(9):
+        _, _, alone, _ = tried(X, points[i : i + 1].copy(), d2)
+        np.testing.assert_array_equal(together[i], alone[0])
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_features", [2, WIDE])
 def test_prices_are_the_differences_of_histograms(n_features, weighted):
