@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from robust_kmeans.execution.base import Execution, States, plan_chunks
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Work
 
 
 def worker_process() -> ProcessPoolExecutor:
@@ -47,7 +47,7 @@ class Pickling(Execution):
     def __exit__(self, *error):
         return None
 
-    def map(self, step, states: States, shared: Any, *, light: bool = False):
+    def map(self, step, states: States, shared: Any, *, work=Work.READING):
         results = [
             self._run(i, step, None if states is None else states[i], shared)
             for i in range(len(self._chunks))
@@ -61,7 +61,7 @@ class Pickling(Execution):
         self._note_size(step, summary)
         return pickle.loads(summary)
 
-    def collect(self, step, states: States, shared: Any):
+    def collect(self, step, states: States, shared: Any, *, work=Work.READING):
         parts = [
             self._run(i, step, None if states is None else states[i], shared)[1]
             for i in range(len(self._chunks))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from robust_kmeans.sweeps.base import RowState, Sweep, nothing
+from robust_kmeans.sweeps.base import RowState, Sweep, Work, nothing
 
 
 def _set_d2(chunk, _state, d2):
-    return RowState(d2[chunk.start : chunk.start + len(chunk.rows)].copy()), None
+    return RowState(d2[chunk.start : chunk.start + chunk.n_rows].copy()), None
 
 
-SET_D2 = Sweep(_set_d2, nothing)
+SET_D2 = Sweep(_set_d2, nothing, work=Work.STATES)

@@ -144,8 +144,8 @@ class _Watched(InMemory):
 
     seconds_of_readings = 0.0
 
-    def map(self, step, states, shared, *, light=False):
-        seconds, found = timed(lambda: super(_Watched, self).map(step, states, shared, light=light))
+    def map(self, step, states, shared, **options):
+        seconds, found = timed(lambda: super(_Watched, self).map(step, states, shared, **options))
         if step is READ_AND_TAKE.step:
             self.seconds_of_readings += seconds
         return found

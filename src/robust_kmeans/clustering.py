@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
+from robust_kmeans.sweeps.base import Work
 from robust_kmeans.sweeps.cut import LEAST_FLAGGED, Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
@@ -72,14 +73,14 @@ def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClusteri
     """All figures of a run, from the states and the cut that it ended with."""
     data.tidy()
     _warn_of_missing(data, run, n_outliers)
-    labels = data.collect(labels_with_outliers, run.states, run.cut)
+    labels = data.collect(labels_with_outliers, run.states, run.cut, work=Work.STATES)
     return TrimmedClustering(
         cluster_centers=run.centers,
         labels=labels,
-        nearest_labels=data.collect(nearest_labels, run.states, None),
+        nearest_labels=data.collect(nearest_labels, run.states, None, work=Work.STATES),
         inertia=run.inertia,
         outlier_indices=np.flatnonzero(labels < 0),
-        outlier_scores=data.collect(squared_distances, run.states, None),
+        outlier_scores=data.collect(squared_distances, run.states, None, work=Work.STATES),
         outlier_threshold=_threshold(run.cut, data.summarise(LEAST_FLAGGED, run.states, run.cut)),
         n_outliers=run.cut.weight if data.weighted else int(run.cut.weight),
         n_iter=run.n_iter,

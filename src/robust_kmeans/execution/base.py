@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep
+from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep, Work
 
 # Values of X per chunk: 16 MiB of float32.  Handing out a chunk takes the interpreter's lock, for
 # which threads queue; a pass over one chunk's D² must take much longer than that.
@@ -73,11 +73,11 @@ class Execution(ABC):
 
     @abstractmethod
     def map(
-        self, step: Step[Summary], states: States, shared: Any, *, light: bool = False
+        self, step: Step[Summary], states: States, shared: Any, *, work: Work = Work.READING
     ) -> tuple[States, Sequence[Summary]]:
         """Run `step` on every chunk; the new states, and the summaries in chunk order.
 
-        Of a `light` step it is known that it reads hardly any rows.
+        `work` says what the step looks at.
         """
 
     @abstractmethod
@@ -85,14 +85,21 @@ class Execution(ABC):
         """Run `step` on one chunk for its summary; no state changes."""
 
     @abstractmethod
-    def collect(self, step: Step[NDArray[Any]], states: States, shared: Any) -> NDArray[Any]:
+    def collect(
+        self,
+        step: Step[NDArray[Any]],
+        states: States,
+        shared: Any,
+        *,
+        work: Work = Work.READING,
+    ) -> NDArray[Any]:
         """Run a step whose result has one entry per row, and join the results."""
 
     def run(
         self, sweep: Sweep[Summary, Merged], states: States, shared: Any = None
     ) -> tuple[States, Merged]:
         """One sweep: the new states and the merged summary."""
-        states, parts = self.map(sweep.step, states, shared, light=sweep.light)
+        states, parts = self.map(sweep.step, states, shared, work=sweep.work)
         return states, sweep.merge(parts)
 
     def summarise(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States, plan_chunks
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary, Work
 
 # A light sweep over so many rows is over before another thread is awake.
 FEW_ROWS = 2**19
@@ -89,10 +89,10 @@ class InMemory(Execution):
         self._resources.close()
 
     def map(
-        self, step: Step[Summary], states: States, shared: Any, *, light: bool = False
+        self, step: Step[Summary], states: States, shared: Any, *, work: Work = Work.READING
     ) -> tuple[States, Sequence[Summary]]:
         """Run `step` on every chunk; the new states, and the summaries in chunk order."""
-        alone = self._pool is None or (light and self.n_rows <= FEW_ROWS)
+        alone = self._pool is None or (work is Work.LIGHT and self.n_rows <= FEW_ROWS)
         results = (self._alone if alone else self._together)(step, states, shared)
         return [state for state, _ in results], [summary for _, summary in results]
 
@@ -101,9 +101,16 @@ class InMemory(Execution):
         state = None if states is None else states[chunk]
         return step(self._chunks[chunk], state, shared)[1]
 
-    def collect(self, step: Step[NDArray[Any]], states: States, shared: Any) -> NDArray[Any]:
+    def collect(
+        self,
+        step: Step[NDArray[Any]],
+        states: States,
+        shared: Any,
+        *,
+        work: Work = Work.READING,
+    ) -> NDArray[Any]:
         """Run a step whose result has one entry per row, and join the results."""
-        return np.concatenate(self.map(step, states, shared)[1])
+        return np.concatenate(self.map(step, states, shared, work=work)[1])
 
     def tidy(self) -> None:
         """Give memory back that was kept for more sweeps like the last ones."""

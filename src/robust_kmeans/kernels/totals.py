@@ -1,8 +1,9 @@
 """Sums over rows, accumulated in float64 whatever the dtype of the data.
 
 Weights are float64, or empty when every row weighs 1.  `clipped_mass`, `locate_mass` and
-`cost_below` are one pass over D², `recount_cut` one over D² and flags; `accumulate` and
-`periodic_ranges` read the rows once, `recount_changed` those that are asked for.
+`cost_below` are one pass over D², `changed_sides` one over D² and flags; `accumulate` and
+`periodic_ranges` read the rows once, `recount_changed` and `recount_cut` those that are
+asked for.
 """
 
 from __future__ import annotations
@@ -156,17 +157,17 @@ def recount_changed(rows, which, before, after, kept, centers, sums, mass):
 
 
 @jit
-def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kept_out, sums, mass):
-    """What a new cut changes in the totals of `accumulate`, for rows of weight 1.
+def changed_sides(d2, start, value, boundary_row, kept, kept_out, which):
+    """The rows that a new cut moves to its other side; returns how many.
 
-    IN   rows (m, d), labels (m,), d2 (m,); start: global index of the first row; the cut;
-         kept (m,): whether a row counts; centers (k, d)
-    OUT  kept_out (m,): whether it counts now; sums (k, d) and mass (k,), float64, added to
+    IN   d2 (m,); start: global index of the first row; the cut; kept (m,): whether a row counts
+    OUT  kept_out (m,): whether it counts now; which (m,): positions of those that changed
     """
     value = d2.dtype.type(value)
+    n_changed = 0
     # Hardly any row is at the cut or changes sides: most blocks are compared and left.
-    for first in range(0, rows.shape[0], BLOCK):
-        last = min(first + BLOCK, rows.shape[0])
+    for first in range(0, d2.shape[0], BLOCK):
+        last = min(first + BLOCK, d2.shape[0])
         near, before, after = d2[first:last], kept[first:last], kept_out[first:last]
         tied, changed = False, np.uint8(0)
         for i in range(last - first):
@@ -180,12 +181,25 @@ def recount_cut(rows, labels, d2, start, value, boundary_row, kept, centers, kep
             if d2[i] == value and start + i < boundary_row:
                 kept_out[i] = 0
             if kept_out[i] != kept[i]:
-                sign = 1.0 if kept_out[i] else -1.0
-                label = labels[i]
-                mass[label] += sign
-                for f in range(rows.shape[1]):
-                    deviation = np.float64(rows[i, f]) - np.float64(centers[label, f])
-                    sums[label, f] += sign * deviation
+                which[n_changed] = i
+                n_changed += 1
+    return n_changed
+
+
+@jit
+def recount_cut(rows, which, labels, kept, centers, sums, mass):
+    """What rows of weight 1 that changed sides change in the totals of `accumulate`.
+
+    IN   rows (p, d): such rows, which (p,): their positions; labels (m,), kept (m,): whether a
+         row counts now; centers (k, d)
+    OUT  sums (k, d) and mass (k,), float64, added to
+    """
+    for p in range(which.shape[0]):
+        sign = 1.0 if kept[which[p]] else -1.0
+        label = labels[which[p]]
+        mass[label] += sign
+        for f in range(rows.shape[1]):
+            sums[label, f] += sign * (np.float64(rows[p, f]) - np.float64(centers[label, f]))
 
 
 @jit

@@ -12,7 +12,8 @@ Summaries travel, so their size must not depend on the number of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from itertools import count
 from sys import getrefcount
@@ -31,16 +32,30 @@ NO_BOUNDS: NDArray[np.floating] = np.empty(0)
 NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows, their weights (empty when each weighs 1) and where they start."""
+    """Consecutive rows, their weights (empty when each weighs 1) and where they start.
 
-    rows: NDArray[np.floating]
-    weights: NDArray[np.float64]
-    start: int
-    _spare: dict[DTypeLike, list[NDArray[Any]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    Here they are an array; elsewhere they may lie on a disk and be read when asked for.
+    """
+
+    def __init__(
+        self, rows: NDArray[np.floating], weights: NDArray[np.float64], start: int
+    ) -> None:
+        self.n_rows, self.n_features = rows.shape
+        self.dtype = rows.dtype
+        self.weights = read_only(weights)
+        self.start = start
+        self._rows = read_only(rows)
+        self._spare: dict[DTypeLike, list[NDArray[Any]]] = {}
+
+    @property
+    def rows(self) -> NDArray[np.floating]:
+        """All rows (n_rows, n_features)."""
+        return self._rows
+
+    def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
+        """A copy of the few rows at these positions."""
+        return read_only(self.rows[positions])
 
     def empty(self, dtype: DTypeLike) -> NDArray[Any]:
         """An array with one entry per row, in memory that an earlier state has let go of.
@@ -50,7 +65,7 @@ class Chunk:
         arrays = self._spare.setdefault(dtype, [])
         array = _unused(arrays, _REFERENCES_WHEN_UNUSED)
         if array is None:
-            array = np.empty(len(self.rows), dtype)
+            array = self._fresh(dtype)
             arrays.append(array)
         return array
 
@@ -58,16 +73,22 @@ class Chunk:
         """Give the memory back that no state has."""
         self._spare.clear()
 
-    def __post_init__(self) -> None:
-        # Read-only, always: nobody's data is changed by mistake, and Numba, to which a
-        # read-only array is another type, compiles each kernel for one of the two only.
-        for name in ("rows", "weights"):
-            view = getattr(self, name).view()
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
+    def _fresh(self, dtype: DTypeLike) -> NDArray[Any]:
+        return np.empty(self.n_rows, dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Chunk, (self.rows, self.weights, self.start)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that nobody can write through.
+
+    Nobody's data is then changed by mistake, and Numba, to which a read-only array is another
+    type, compiles each kernel for one of the two only.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _unused(arrays: list[NDArray[Any]], references: int) -> NDArray[Any] | None:
@@ -103,16 +124,21 @@ class RowState(NamedTuple):
     kept: NDArray[np.uint8] = NO_FLAGS
 
 
+class Work(Enum):
+    """What a step looks at, which decides how an execution hands it out."""
+
+    READING = "all rows"
+    STATES = "the state of each row, and at most a few rows"
+    LIGHT = "the same, and it is over before another thread would be awake"
+
+
 @dataclass(frozen=True)
 class Sweep(Generic[Summary, Merged]):
-    """One reading of all rows (or of their state): a step and the merge of its summaries.
-
-    A `light` one reads no rows, or hardly any: it is done as soon as it is handed out.
-    """
+    """One reading of all rows (or of their state): a step and the merge of its summaries."""
 
     step: Step[Summary]
     merge: Callable[[Sequence[Summary]], Merged]
-    light: bool = False
+    work: Work = Work.READING
 
 
 def in_chunk_order(parts: Sequence[Summary]) -> Sequence[Summary]:

@@ -29,9 +29,9 @@ class Ranges:
 
 
 def _ranges(chunk: Chunk, state: object, _shared: None) -> tuple[object, Ranges]:
-    n_features = chunk.rows.shape[1]
-    lows = np.full((ROWS_AT_ONCE, n_features), np.inf, chunk.rows.dtype)
-    highs = np.full((ROWS_AT_ONCE, n_features), -np.inf, chunk.rows.dtype)
+    n_features = chunk.n_features
+    lows = np.full((ROWS_AT_ONCE, n_features), np.inf, chunk.dtype)
+    highs = np.full((ROWS_AT_ONCE, n_features), -np.inf, chunk.dtype)
     check = totals.periodic_ranges(chunk.rows.reshape(-1), lows.reshape(-1), highs.reshape(-1))
     low, high = lows.min(axis=0), highs.max(axis=0)
     if check == 0:

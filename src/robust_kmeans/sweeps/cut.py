@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, least_number
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, least_number
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,5 @@ def _least_flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, f
     return state, float(beyond.min(initial=np.inf))
 
 
-LEAST_FLAGGED = Sweep(_least_flagged, least_number)
+LEAST_FLAGGED = Sweep(_least_flagged, least_number, work=Work.STATES)
 """The least D² of an outlier; infinity where there is none."""

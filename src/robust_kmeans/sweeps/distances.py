@@ -54,9 +54,9 @@ def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Lo
 
 def assigned(chunk: Chunk, centers: Floats) -> RowState:
     """D², label and bound of each row for these centres."""
-    d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
+    d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
-    everywhere = all_positions(len(chunk.rows))
+    everywhere = all_positions(chunk.n_rows)
     assign(chunk.rows, everywhere, centers, pack(centers), labels, d2, others)
     return RowState(d2, labels, others)
 
@@ -64,7 +64,7 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
 def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Reassigned]:
     """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
     centers, changes = shared.centers, no_totals(shared.centers)
-    d2, labels = chunk.empty(chunk.rows.dtype), chunk.empty(np.int32)
+    d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
     reassign(
         chunk.rows, centers, shared.packed, shared.slack, state.labels, state.others,
@@ -76,10 +76,11 @@ def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowStat
 
 def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
     found = assigned(chunk, new.centers)
-    nearer = found.d2 < state.d2
-    before = state.labels if state.labels.size else np.int32(0)
-    labels = np.where(nearer, found.labels + np.int32(new.first_label), before)
-    return RowState(np.minimum(found.d2, state.d2), labels), None
+    farther = found.d2 >= state.d2
+    found.labels[:] += np.int32(new.first_label)
+    np.copyto(found.labels, state.labels if state.labels.size else np.int32(0), where=farther)
+    np.copyto(found.d2, state.d2, where=farther)
+    return RowState(found.d2, found.labels), None
 
 
 def _add_reassigned(parts: Sequence[Reassigned]) -> Reassigned:

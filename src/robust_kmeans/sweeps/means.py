@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays
 from robust_kmeans.sweeps.cut import Cut, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
@@ -60,11 +60,15 @@ def _update_cut(
     chunk: Chunk, state: RowState, shared: UpdateShared
 ) -> tuple[RowState, ClusterTotals]:
     found, cut = no_totals(shared.centers), shared.cut
-    kept = chunk.empty(np.uint8)
-    totals.recount_cut(
-        chunk.rows, state.labels, state.d2, chunk.start, cut.value, cut.row, state.kept,
-        shared.centers, kept, found.sums, found.mass,
-    )  # fmt: skip
+    kept, which = chunk.empty(np.uint8), chunk.empty(np.int32)
+    n_changed = totals.changed_sides(
+        state.d2, chunk.start, cut.value, cut.row, state.kept, kept, which
+    )
+    if n_changed:
+        changed = which[:n_changed]
+        totals.recount_cut(
+            chunk.take(changed), changed, state.labels, kept, shared.centers, found.sums, found.mass
+        )
     return state._replace(kept=kept), found
 
 
@@ -86,7 +90,7 @@ def _farthest_kept(
         least = np.partition(d2, -shared.n_rows)[-shared.n_rows]
         kept, d2 = kept[d2 >= least], d2[d2 >= least]
     far = kept[np.argsort(-d2, kind="stable")[: shared.n_rows]]
-    return state, FarRows(state.d2[far], chunk.start + far, chunk.rows[far])
+    return state, FarRows(state.d2[far], chunk.start + far, chunk.take(far))
 
 
 def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
@@ -99,7 +103,7 @@ def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
 
 UPDATE = Sweep(_update, add_totals)
 """The totals of all clusters; states then know which rows count in them."""
-UPDATE_CUT = Sweep(_update_cut, add_totals, light=True)
+UPDATE_CUT = Sweep(_update_cut, add_totals, work=Work.LIGHT)
 """What a new cut changes in the totals."""
-CLUSTER_MASS = Sweep(_cluster_mass, add_arrays)
-FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of)
+CLUSTER_MASS = Sweep(_cluster_mass, add_arrays, work=Work.STATES)
+FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of, work=Work.STATES)

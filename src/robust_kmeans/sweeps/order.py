@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import order, totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_numbers, in_chunk_order
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_numbers, in_chunk_order
 
 # Enough for bins of few rows near the cut; few enough that histograms cost nothing to merge.
 N_BINS = 512
@@ -173,7 +173,7 @@ def _cost_below(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, 
     return state, totals.cost_below(state.d2, chunk.weights, value)
 
 
-HISTOGRAM = Sweep(_histogram, add_histograms, light=True)
-ROWS_WITHIN = Sweep(_rows_within, _join_found, light=True)
-MASS_AT = Sweep(_mass_at, in_chunk_order, light=True)
-COST_BELOW = Sweep(_cost_below, add_numbers, light=True)
+HISTOGRAM = Sweep(_histogram, add_histograms, work=Work.LIGHT)
+ROWS_WITHIN = Sweep(_rows_within, _join_found, work=Work.LIGHT)
+MASS_AT = Sweep(_mass_at, in_chunk_order, work=Work.LIGHT)
+COST_BELOW = Sweep(_cost_below, add_numbers, work=Work.LIGHT)

@@ -59,6 +59,6 @@ def distances_to(
     chunk: Chunk, _state: object, centers: NDArray[np.floating]
 ) -> tuple[None, NDArray[np.floating]]:
     """Euclidean distances to every centre, of shape (m, k)."""
-    out = np.empty((len(chunk.rows), len(centers)), chunk.rows.dtype)
+    out = np.empty((chunk.n_rows, len(centers)), chunk.dtype)
     kernels.pairwise(chunk.rows, centers, out)
     return None, out

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, in_chunk_order, nothing
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, in_chunk_order, nothing
 from robust_kmeans.sweeps.cut import Cut, kept_weights
 
 
@@ -75,7 +75,7 @@ def draw_row(chunk: Chunk, state: RowState, target: Target) -> tuple[RowState, R
     """A step for the one chunk that holds the drawn row."""
     flat, slope, clip, limit = target.weighting
     i = totals.locate_mass(state.d2, chunk.weights, flat, slope, clip, target.mass, limit)
-    return state, Row(chunk.start + i, np.array(chunk.rows[i]))
+    return state, Row(chunk.start + i, np.array(chunk.take(np.array([i]))[0]))
 
 
 def row_d2(chunk: Chunk, state: RowState, row: int) -> tuple[RowState, float]:
@@ -111,9 +111,9 @@ def _nearest_rows(
     hits = np.flatnonzero(d2 == least[labels])
     found, first = np.unique(labels[hits], return_index=True)
     indices = np.full(shared.n_clusters, -1, np.int64)
-    points = np.zeros((shared.n_clusters, chunk.rows.shape[1]), chunk.rows.dtype)
+    points = np.zeros((shared.n_clusters, chunk.n_features), chunk.dtype)
     nearest = kept[hits[first]]
-    indices[found], points[found] = chunk.start + nearest, chunk.rows[nearest]
+    indices[found], points[found] = chunk.start + nearest, chunk.take(nearest)
     return state, NearestRows(least, indices, points)
 
 
@@ -128,7 +128,7 @@ def _nearest_of(parts: Sequence[NearestRows]) -> NearestRows:
     )
 
 
-MASS = Sweep(_mass, in_chunk_order, light=True)
-CROSS_OUT = Sweep(_cross_out, nothing, light=True)
-BELOW = Sweep(_below, _add_below, light=True)
-NEAREST_ROWS = Sweep(_nearest_rows, _nearest_of)
+MASS = Sweep(_mass, in_chunk_order, work=Work.LIGHT)
+CROSS_OUT = Sweep(_cross_out, nothing, work=Work.LIGHT)
+BELOW = Sweep(_below, _add_below, work=Work.LIGHT)
+NEAREST_ROWS = Sweep(_nearest_rows, _nearest_of, work=Work.STATES)

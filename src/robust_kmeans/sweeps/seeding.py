@@ -18,6 +18,7 @@ from robust_kmeans.sweeps.base import (
     NO_LABELS,
     Chunk,
     Sweep,
+    Work,
     add_arrays,
     all_positions,
     nothing,
@@ -118,9 +119,11 @@ class Priced(NamedTuple):
 
 
 def _start(chunk: Chunk, _state: None, labelled: bool) -> tuple[SeedState, None]:
-    d2 = chunk.empty(chunk.rows.dtype)
+    d2 = chunk.empty(chunk.dtype)
     d2[:] = np.inf
-    return SeedState(d2, np.zeros(len(d2), np.int32) if labelled else NO_LABELS), None
+    labels = chunk.empty(np.int32) if labelled else NO_LABELS
+    labels[:] = 0
+    return SeedState(d2, labels), None
 
 
 def _read_and_take(
@@ -207,7 +210,7 @@ def _in_doubt(chunk: Chunk, state: SeedState, reach: Floats) -> NDArray[np.int32
     if reach.size:
         found = np.empty(n_rows, np.int32)
         n_found = candidates.doubtful_rows(state.d2, state.labels, reach, found)
-        n_bytes = chunk.rows.shape[1] * chunk.rows.itemsize
+        n_bytes = chunk.n_features * chunk.dtype.itemsize
         if n_found * (n_bytes + ASTRAY) < n_rows * n_bytes:
             return found[:n_found]
     return all_positions(n_rows)
@@ -239,12 +242,12 @@ def _fit_everywhere(parts: Sequence[ReadAndTaken] | Sequence[Priced]) -> NDArray
     return everywhere
 
 
-START = Sweep(_start, nothing)
+START = Sweep(_start, nothing, work=Work.STATES)
 READ_AND_TAKE = Sweep(_read_and_take, _add_read_and_taken)
 """One reading of X for some candidates, of which one is taken at once."""
 PRICE = Sweep(_price, _add_priced)
 """One reading of X for some candidates: weight and cost that bins of D² gain or lose with each."""
-TAKE = Sweep(_take, add_histograms, light=True)
+TAKE = Sweep(_take, add_histograms, work=Work.LIGHT)
 """A candidate of the last reading becomes a centre: one whose won rows are noted."""
 READ_AGAIN = Sweep(_take, add_histograms)
 """The same where in some chunks they are not."""

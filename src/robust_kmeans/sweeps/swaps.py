@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import swaps
 from robust_kmeans.kernels.assign import assign, pack
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
 from robust_kmeans.sweeps.distances import Floats, Look
 from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
 
@@ -96,7 +96,7 @@ def _swap(chunk: Chunk, state: RowState, shared: Swap) -> tuple[RowState, Look]:
     return RowState(d2, labels), look_at(chunk, d2, shared.keys)
 
 
-LOSSES = Sweep(_losses, add_arrays)
+LOSSES = Sweep(_losses, add_arrays, work=Work.STATES)
 """What the rows of each centre would lose without it."""
 PRICES = Sweep(_prices, _add_prices)
 """What candidates would change."""

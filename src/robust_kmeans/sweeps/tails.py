@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import distances as kernels
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, add_arrays
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
 
 # Bins are float64 bit patterns of D²/scale, cut off: 16 equal bins from one power of two to the
 # next.  So they need no logarithm, and are the same on every machine.
@@ -125,8 +125,8 @@ def rows_beyond(chunk: Chunk, state: RowState, fences: Fences) -> NDArray[np.boo
     # Few rows are beyond their own fence, so this costs little.
     for start in range(0, len(far), BLOCK_ROWS):
         block = far[start : start + BLOCK_ROWS]
-        gaps = np.empty((len(block), len(fences.centers)), chunk.rows.dtype)
-        kernels.pairwise(_frozen(chunk.rows[block]), fences.centers, gaps)
+        gaps = np.empty((len(block), len(fences.centers)), chunk.dtype)
+        kernels.pairwise(chunk.take(block), fences.centers, gaps)
         outside = gaps > reach
         outside[np.arange(len(block)), state.labels[block]] = True
         beyond[block] = outside.all(axis=1)
@@ -144,7 +144,7 @@ def _won_rows(chunk: Chunk, state: RowState, shared: Newcomers) -> tuple[RowStat
     won = WonRows(np.zeros(shape), np.zeros(shape), np.zeros(len(points)), np.zeros(points.shape))
     for start in range(0, len(d2), BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
-        gaps = np.empty((len(d2[block]), len(points)), chunk.rows.dtype)
+        gaps = np.empty((len(d2[block]), len(points)), chunk.dtype)
         kernels.pairwise(chunk.rows[block], points, gaps)
         squares = gaps.astype(np.float64) ** 2
         for i in range(len(points)):
@@ -166,12 +166,6 @@ def _add_won_rows(parts: Sequence[WonRows]) -> WonRows:
     )
 
 
-def _frozen(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    # As chunks are: for another type of array the kernel would be compiled once more.
-    rows.flags.writeable = False
-    return rows
-
-
 def _add_sides(parts: Sequence[Sides]) -> Sides:
     return Sides(
         add_arrays([part.mass for part in parts]),
@@ -181,8 +175,8 @@ def _add_sides(parts: Sequence[Sides]) -> Sides:
     )
 
 
-TAIL_HISTOGRAM = Sweep(_tail_histogram, add_arrays)
+TAIL_HISTOGRAM = Sweep(_tail_histogram, add_arrays, work=Work.STATES)
 """Weight per cluster and bin of D²/scale."""
-BEYOND_FENCES = Sweep(_beyond_fences, _add_sides)
+BEYOND_FENCES = Sweep(_beyond_fences, _add_sides, work=Work.STATES)
 WON_ROWS = Sweep(_won_rows, _add_won_rows)
 """What one more centre would win."""
