@@ -133,3 +133,11 @@ def test_steps_of_local_search_are_timed_for_every_shape(run):
     assert header.split()[:5] == ["data", "dtype", "n", "d", "k"]
     assert len(lines) == 32
     assert all(float(line.split()[-1]) > 0 for line in lines)
+
+
+def test_coresets_are_compared_with_full_fits(run):
+    header, line = run("coresets.py", "--threads", "1")
+    assert header.split()[:7] == ["data", "n", "d", "k", "z", "points", "readings"]
+    cells = line.split()
+    assert cells[:6] == ["quick", "210", "2", "4", "10", "63"]
+    assert int(cells[6]) <= 4 + 3
