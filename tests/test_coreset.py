@@ -12,6 +12,8 @@ from robust_kmeans import MixtureSeeding, RobustKMeans, trimmed_inertia
 from robust_kmeans.coreset import make_coreset, robust_coreset
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.sweeps.base import Work
+from robust_kmeans.sweeps.coreset import SAMPLE
 from robust_kmeans.trimming import place
 from tests import oracle
 from tests.pickling import Pickling
@@ -181,18 +183,18 @@ def test_only_the_coreset_travels(worker):
 
 @pytest.mark.parametrize("k", [2, 7])
 def test_at_most_k_plus_three_readings(k, monkeypatch):
-    light = []
+    readings = []
     run_map = InMemory.map
 
-    def counting_map(data, step, states, shared, **options):
-        light.append((step.__name__, options))
-        return run_map(data, step, states, shared, **options)
+    def counting_map(data, step, states, shared, *, work=Work.READING):
+        # On a disk the rows of a coreset may be in as many blocks as all rows.
+        if work is Work.READING or step is SAMPLE.step:
+            readings.append(step.__name__)
+        return run_map(data, step, states, shared, work=work)
 
     monkeypatch.setattr(InMemory, "map", counting_map)
     robust_coreset(blobs(), 100, k, Z, random_state=0)
-    passes = {"_start", "_mass", "_histogram", "_rows_within", "_part_totals", "_expected"}
-    readings = [name for name, _ in light if name not in passes]
-    assert readings.count("_sample") == 1
+    assert "_sample" in readings
     assert len(readings) <= k + 3
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from robust_kmeans.coreset import robust_coreset
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.metrics import trimmed_inertia
 from robust_kmeans.seeding.registry import SEEDINGS
@@ -60,5 +61,6 @@ def _use_everything(dtype: np.dtype[np.floating]) -> None:
     RobustKMeans(6, n_outliers=20, max_iter=2, n_threads=1).fit(X, sample_weight=weights)
     for name in SEEDINGS:
         RobustKMeans(6, n_outliers=20, init=name, local_search=0, max_iter=1, n_threads=1).fit(X)
+    robust_coreset(X, 100, 6, 20, n_threads=1)
     # So many rows at the same distance that the cut has to count them.
     trimmed_inertia(np.ones((3000, 2), dtype), np.zeros((1, 2)), n_outliers=10)

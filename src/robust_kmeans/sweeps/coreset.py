@@ -18,6 +18,7 @@ from robust_kmeans.sweeps.base import (
     Chunk,
     RowState,
     Sweep,
+    Work,
     add_arrays,
     in_chunk_order,
 )
@@ -84,7 +85,7 @@ def _sample(chunk: Chunk, state: RowState, comb: Comb) -> tuple[RowState, Sample
     weights = chunk.weights[picked] if chunk.weights.size else 1.0
     n_clusters = len(comb.chances.flat) - 1
     return state, SampledRows(
-        chunk.rows[picked],
+        chunk.take(picked),
         chunk.start + picked,
         _parts(chunk, state, comb.chances.cut, n_clusters)[picked],
         weights / chances[picked],
@@ -118,9 +119,9 @@ def _pick(
     )  # fmt: skip
 
 
-PART_TOTALS = Sweep(_part_totals, add_arrays)
+PART_TOTALS = Sweep(_part_totals, add_arrays, work=Work.STATES)
 """Of each part how many rows weigh something, their weight and their cost: (3, k + 1)."""
-EXPECTED = Sweep(_expected, in_chunk_order)
+EXPECTED = Sweep(_expected, in_chunk_order, work=Work.STATES)
 """How many rows of each part will be sampled from each chunk."""
-SAMPLE = Sweep(_sample, _join_samples)
+SAMPLE = Sweep(_sample, _join_samples, work=Work.STATES)
 """The sampled rows; with the chances of a sample of m rows, m of them travel."""
