@@ -40,7 +40,7 @@ from speed.records import Place, Record, Store, setting_of
 from speed.side_tasks import SIDE_TASKS, bandwidth
 from speed.tasks import GRID_TASKS, Bench
 
-from robust_kmeans.execution.memory import default_threads
+from robust_kmeans.execution.threads import default_threads
 
 PEERS = (SKLEARN, INTELEX, FAISS, TRIMKMEANS, ONE_TRIMKMEANS, TRIMCLUSTER)
 TASKS = ("bandwidth", *SIDE_TASKS, *GRID_TASKS)

@@ -38,7 +38,7 @@ from workloads import QUICK, WORKLOADS, Instance, Workload
 
 from robust_kmeans import outlier_precision_recall
 from robust_kmeans.cli.terminal import progress
-from robust_kmeans.execution.memory import default_threads
+from robust_kmeans.execution.threads import default_threads
 from robust_kmeans.paper.machine import describe_machine
 
 REPORT_SEEDS = range(10, 20)

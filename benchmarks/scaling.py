@@ -28,7 +28,7 @@ from speed.processes import Processes, tell
 from speed.records import Place, Record, Store, setting_of
 from speed.tasks import Bench, Site, seconds_of
 
-from robust_kmeans.execution.memory import default_threads
+from robust_kmeans.execution.threads import default_threads
 
 DTYPE = "float32"
 # Seconds that one job may take, to judge by the last size.

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from robust_kmeans.execution.disk import OnDisk, memory_for_reading
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.sources.opening import open_dataset
 from tests.pickling import Pickling, worker_process
 
 # Compiling a kernel takes longer than any deadline; the fixture `open_data` keeps nothing
@@ -25,15 +29,21 @@ def worker():
         yield pool
 
 
-@pytest.fixture(params=["threads", "pickling"])
-def open_data(request):
+@pytest.fixture(params=["threads", "disk", "pickling"])
+def open_data(request, tmp_path):
     """Open rows for sweeps, on each execution: `open_data(rows, weights=None, n_chunks=…)`."""
     worker = request.getfixturevalue("worker") if request.param == "pickling" else None
 
     def open_rows(rows, weights=None, n_chunks=3, n_threads=2):
         bounds = np.linspace(0, len(rows), min(n_chunks, len(rows)) + 1).astype(np.int64)
-        if worker is None:
+        if request.param == "threads":
             return InMemory(rows, weights, n_threads, bounds)
+        if request.param == "disk":
+            path = tmp_path / f"{len(os.listdir(tmp_path))}.npy"
+            np.save(path, rows)
+            # A limit that leaves room for a few arrays only: the others go to files.
+            limit = memory_for_reading(rows, bounds, n_threads) + 2 * rows.nbytes
+            return OnDisk(open_dataset(path), weights, n_threads, limit, bounds)
         return Pickling(worker, rows, weights, bounds)
 
     return open_rows

@@ -15,7 +15,8 @@ from robust_kmeans import RobustKMeans, robust_kmeans_plusplus
 from robust_kmeans.clustering import finish
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.base import CHUNK_ROWS, plan_chunks
-from robust_kmeans.execution.memory import InMemory, default_threads
+from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.execution.threads import default_threads
 from robust_kmeans.pipeline import Plan, solve
 from robust_kmeans.seeding.registry import SEEDINGS
 from robust_kmeans.sweeps.base import Chunk, Sweep, nothing

@@ -14,18 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.execution.base import Execution
+from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.sweeps.base import Work
-from robust_kmeans.sweeps.cut import LEAST_FLAGGED, Cut
-from robust_kmeans.sweeps.means import CLUSTER_MASS, ClusterShared
+from robust_kmeans.sweeps.cut import FLAGGED, LEAST_FLAGGED, Cut
+from robust_kmeans.sweeps.means import CLUSTER_MASS, CLUSTER_SIZES, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
 from robust_kmeans.trimming import place
 from robust_kmeans.validation import (
     as_centers,
-    as_rows,
     check_clusters,
     check_stopping,
-    open_array,
     outlier_budget,
 )
 
@@ -37,6 +36,8 @@ class TrimmedClustering:
     Attributes
     ----------
     cluster_centers : ndarray of shape (n_clusters, n_features)
+    cluster_sizes : ndarray of shape (n_clusters,), int64
+        How many rows each cluster has, outliers not counted.
     labels : ndarray of shape (n_samples,), int32
         The nearest centre of each row; −1 for outliers.
     nearest_labels : ndarray of shape (n_samples,), int32
@@ -58,6 +59,7 @@ class TrimmedClustering:
     """
 
     cluster_centers: NDArray[np.floating]
+    cluster_sizes: NDArray[np.int64]
     labels: NDArray[np.int32]
     nearest_labels: NDArray[np.int32]
     inertia: float
@@ -73,13 +75,15 @@ def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClusteri
     """All figures of a run, from the states and the cut that it ended with."""
     data.tidy()
     _warn_of_missing(data, run, n_outliers)
-    labels = data.collect(labels_with_outliers, run.states, run.cut, work=Work.STATES)
     return TrimmedClustering(
         cluster_centers=run.centers,
-        labels=labels,
+        cluster_sizes=data.summarise(
+            CLUSTER_SIZES, run.states, ClusterShared(run.cut, len(run.centers))
+        ),
+        labels=data.collect(labels_with_outliers, run.states, run.cut, work=Work.STATES),
         nearest_labels=data.collect(nearest_labels, run.states, None, work=Work.STATES),
         inertia=run.inertia,
-        outlier_indices=np.flatnonzero(labels < 0),
+        outlier_indices=data.summarise(FLAGGED, run.states, run.cut),
         outlier_scores=data.collect(squared_distances, run.states, None, work=Work.STATES),
         outlier_threshold=_threshold(run.cut, data.summarise(LEAST_FLAGGED, run.states, run.cut)),
         n_outliers=run.cut.weight if data.weighted else int(run.cut.weight),
@@ -161,9 +165,9 @@ def trimmed_kmeans(
     16.0
     """
     check_stopping(max_iter, tol)
-    rows = as_rows(X)
+    rows = rows_of(X)
     start = as_centers(centers, None, rows.shape[1], rows.dtype, "centers")
-    with open_array(rows, sample_weight=sample_weight, n_threads=n_threads, centers=start) as data:
+    with opened(rows, sample_weight=sample_weight, n_threads=n_threads, centers=start) as data:
         z = outlier_budget(data, n_outliers)
         check_clusters(data, len(start), z)
         placed = place(data, start, z)

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.seeding.registry import Init, resolve_init
 from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
 from robust_kmeans.sweeps.coreset import (
@@ -44,10 +45,8 @@ from robust_kmeans.trimming import Placed, place
 from robust_kmeans.validation import (
     RandomState,
     as_centers,
-    as_rows,
     check_clusters,
     check_count,
-    open_array,
     outlier_budget,
 )
 
@@ -141,12 +140,12 @@ def robust_coreset(
     >>> trimmed_inertia(X, centers, n_outliers=100) < 1.05 * model.fit(X).inertia_
     True
     """
-    rows = as_rows(X)
+    rows = rows_of(X)
     if init is None:
         init = RobustKMeansPlusPlus(n_local_trials=1)
     seeding = resolve_init(init, rows, eta=None, n_local_trials=None)
     random = check_random_state(random_state)
-    with open_array(rows, sample_weight=sample_weight, n_threads=n_threads) as data:
+    with opened(rows, sample_weight=sample_weight, n_threads=n_threads) as data:
         z = outlier_budget(data, n_outliers)
         check_clusters(data, n_clusters, z)
         check_size(data, size, n_clusters)

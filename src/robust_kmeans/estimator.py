@@ -12,12 +12,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_kmeans.clustering import finish
 from robust_kmeans.execution.base import Execution
+from robust_kmeans.inputs import elsewhere, in_dtype, opened
 from robust_kmeans.lloyd import LloydRun
 from robust_kmeans.local_search import default_steps
 from robust_kmeans.outlier_count import estimate_outliers
 from robust_kmeans.persistence import KeptInFiles
 from robust_kmeans.pipeline import Plan, solve
-from robust_kmeans.reporting import LOGGER, Callback, Progress, log_progress, verbose_logging
+from robust_kmeans.reporting import (
+    LOGGER,
+    Callback,
+    Progress,
+    Readings,
+    log_progress,
+    verbose_logging,
+)
 from robust_kmeans.seeding.drawing import Seeding, check_oversampling
 from robust_kmeans.seeding.registry import Init, is_seeding, resolve_init
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
@@ -26,13 +34,13 @@ from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     ROW_OPTIONS,
     RandomState,
-    as_dtype,
+    as_bytes,
     check_auto,
     check_clusters,
+    check_columns,
     check_count,
     check_stopping,
     clear_errors,
-    open_array,
     outlier_budget,
 )
 
@@ -78,6 +86,11 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         mean squared deviation per feature.
     n_threads : int, optional
         By default the cores that this process may use.  It never changes the result.
+    memory_limit : int or str, optional
+        For rows on a disk: how much RAM (bytes, or text such as "2 GB") may be used for rows
+        being read and for what is kept per row, by default half of the machine's.  What is
+        kept per row beyond it goes to files without a name, in the folder for temporary files
+        (TMPDIR).  It never changes the result.
     callback : callable, optional
         Called with a `Progress` after each seeding, each iteration and each few candidates of
         local search; what it returns is ignored, and what it raises ends the fit.
@@ -144,6 +157,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         max_iter: int = 300,
         tol: float = 1e-4,
         n_threads: int | None = None,
+        memory_limit: int | str | None = None,
         callback: Callback | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -159,6 +173,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.max_iter = max_iter
         self.tol = tol
         self.n_threads = n_threads
+        self.memory_limit = memory_limit
         self.callback = callback
         self.verbose = verbose
         self.random_state = random_state
@@ -173,9 +188,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), path, Dataset or dask collection
             float32 and float64 are used as they are, anything else becomes float64; a float
-            array in C order is not copied.
+            array in C order is not copied.  Rows may also stay where they are, and give the
+            same result: a file, a folder or a pattern such as ``"data/*.parquet"`` (.npy,
+            .parquet, .feather, .csv), what `open_dataset` returns, a `pyarrow.dataset`, or a
+            dask array or data frame.
         y : None
             Not used; scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), optional
@@ -209,9 +227,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             verbose_logging(self.verbose),
             self._open(rows, sample_weight=sample_weight) as data,
         ):
+            if not isinstance(rows, np.ndarray) and self.callback is not None:
+                data.watch = Readings(self.callback, data.n_rows)
             run, z = self._solve(data, seeding)
             result = finish(data, run, z)
             self._outlier_share = z / data.total_weight
+        self._cluster_sizes = result.cluster_sizes
         self.cluster_centers_ = result.cluster_centers
         self.labels_ = result.labels
         self.nearest_labels_ = result.nearest_labels
@@ -325,20 +346,30 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if self.callback is not None:
             self.callback(progress)
 
-    def _open(self, rows: NDArray[np.floating], **options: Any) -> Any:
+    def _open(self, rows: Any, **options: Any) -> Any:
         names = getattr(self, "feature_names_in_", None)
-        return open_array(rows, n_threads=self.n_threads, feature_names=names, **options)
+        return opened(
+            rows,
+            n_threads=self.n_threads,
+            memory_limit=as_bytes("memory_limit", self.memory_limit),
+            feature_names=names,
+            **options,
+        )
 
     def _open_new(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Rows of new data in the dtype of the centres, whose kernels decided the threshold."""
         check_is_fitted(self)
-        rows = as_dtype(self._rows(X, reset=False), self.cluster_centers_.dtype)
+        rows = in_dtype(self._rows(X, reset=False), self.cluster_centers_.dtype)
         return self._open(rows, sample_weight=sample_weight, centers=self.cluster_centers_)
 
-    def _rows(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
-        with clear_errors(X):
-            rows: NDArray[np.floating] = validate_data(self, X, reset=reset, **ROW_OPTIONS)
-        return rows
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """`X` as an array, or as it is where it is not in memory; its columns are those of fit."""
+        found = elsewhere(X)
+        if found is None:
+            with clear_errors(X):
+                return validate_data(self, X, reset=reset, **ROW_OPTIONS)
+        check_columns(self, found.rows.shape[1], found.feature_names, reset=reset)
+        return found.rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as sklearn_metrics
 
+from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import predicted_d2
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
     as_centers,
-    as_rows,
-    open_array,
     outlier_budget,
 )
 
@@ -75,9 +74,9 @@ def trimmed_inertia(
     >>> trimmed_inertia([[0.0], [2.0], [50.0]], [[1.0]], n_outliers=1)
     2.0
     """
-    rows = as_rows(X)
+    rows = rows_of(X)
     points = as_centers(centers, None, rows.shape[1], rows.dtype, "centers")
-    with open_array(rows, sample_weight=sample_weight, n_threads=n_threads, centers=points) as data:
+    with opened(rows, sample_weight=sample_weight, n_threads=n_threads, centers=points) as data:
         z = outlier_budget(data, n_outliers)
         return run_and_cut(data, ASSIGN, None, Centers(points), z)[1].cost
 
@@ -116,10 +115,10 @@ def trim_curve(
     >>> curve.n_outliers.tolist(), curve.inertia.tolist()
     ([0, 1, 2, 3], [2407.0, 6.0, 2.0, 1.0])
     """
-    rows = as_rows(X)
-    budgets = _budgets(len(rows), n_outliers)
+    rows = rows_of(X)
+    budgets = _budgets(rows.shape[0], n_outliers)
     points = as_centers(centers, None, rows.shape[1], rows.dtype, "centers")
-    with open_array(rows, n_threads=n_threads, centers=points) as data:
+    with opened(rows, n_threads=n_threads, centers=points) as data:
         return trim_curve_of(data.collect(predicted_d2, None, points), budgets)
 
 
@@ -261,7 +260,7 @@ def _on_inliers(
     X: ArrayLike,
     labels: ArrayLike,
 ) -> TrimmedScore:
-    rows = as_rows(X)
+    rows = rows_of(X)
     clusters = np.asarray(labels)
     if clusters.shape != (len(rows),):
         raise ValueError(

@@ -68,11 +68,8 @@ class KeptInFiles(BaseEstimator):
                 f"scaling={scaling!r} must be a robust_kmeans.Scaling, which fit_scaling "
                 f"gives; leave it out if the rows were not scaled by one."
             )
-        n_clusters, n_features = self.cluster_centers_.shape
+        n_features = self.cluster_centers_.shape[1]
         parameters, init_centers, not_saved = parameters_to_keep(self.get_params(deep=False))
-        sizes = getattr(self, "_cluster_sizes", None)
-        if hasattr(self, "labels_"):
-            sizes = np.bincount(self.labels_[self.labels_ >= 0], minlength=n_clusters)
         names = getattr(self, "feature_names_in_", None)
         contents = ModelContents(
             cluster_centers=self.cluster_centers_,
@@ -83,7 +80,7 @@ class KeptInFiles(BaseEstimator):
             n_iter=self.n_iter_,
             inertia_history=self.inertia_history_,
             scaling=Scaling.none(n_features) if scaling is None else scaling,
-            cluster_sizes=sizes,
+            cluster_sizes=self._cluster_sizes,
             feature_names=None if names is None else tuple(names),
             parameters=parameters,
             init_centers=init_centers,

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+# Seconds between two words on a reading.
+READING_INTERVAL = 0.2
 
 LOGGER = logging.getLogger("robust_kmeans")
 
@@ -16,16 +21,16 @@ class Progress:
 
     Attributes
     ----------
-    stage : {"seeding", "lloyd", "swaps"}
+    stage : {"seeding", "lloyd", "swaps", "reading"}
         What has just been done: the seeds of a run, one iteration, or some candidates of
-        local search.
+        local search; or, where rows are on a disk or a cluster, a part of a reading of them.
     run, n_runs : int
-        Which of `n_init` runs, from 1.
+        Which of `n_init` runs, from 1; 0 for a reading.
     step, n_steps : int
         Which iteration of at most how many, 0 of `max_iter` for seeding; or how many
-        candidates were tried of how many.
+        candidates were tried of how many; or how many rows were read of how many.
     inertia : float
-        The trimmed cost of the current centres.
+        The trimmed cost of the current centres; NaN for a reading.
     """
 
     stage: str
@@ -37,6 +42,21 @@ class Progress:
 
 
 Callback = Callable[[Progress], object]
+
+
+class Readings:
+    """Passes on how far a reading is: now and then, and when it is done."""
+
+    def __init__(self, report: Callback, n_rows: int) -> None:
+        self._report, self._n_rows = report, n_rows
+        self._due = 0.0
+
+    def __call__(self, n_read: int) -> None:
+        """Hear that so many rows have been read."""
+        now = time.monotonic()
+        if n_read == self._n_rows or now >= self._due:
+            self._due = now + READING_INTERVAL
+            self._report(Progress("reading", 0, 0, n_read, self._n_rows, math.nan))
 
 
 def log_progress(progress: Progress) -> None:

@@ -7,6 +7,7 @@ threads: what is not finite, and what would overflow when squared.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -17,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.sweeps.checks import RANGES, Ranges
 
 RandomState = int | np.random.RandomState | None
@@ -29,35 +29,6 @@ ROW_OPTIONS: dict[str, Any] = {
     "ensure_all_finite": False,
 }
 """How `check_array` and `validate_data` are called: float arrays in C order are not copied."""
-
-
-@contextmanager
-def open_rows(
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    n_threads: int | None = None,
-) -> Iterator[InMemory]:
-    """Check `X` and open it for sweeps."""
-    with open_array(as_rows(X), sample_weight=sample_weight, n_threads=n_threads) as data:
-        yield data
-
-
-@contextmanager
-def open_array(
-    rows: NDArray[np.floating],
-    *,
-    sample_weight: ArrayLike | None = None,
-    n_threads: int | None = None,
-    feature_names: Sequence[str] | None = None,
-    centers: NDArray[np.floating] | None = None,
-) -> Iterator[InMemory]:
-    """Open an array whose form has been checked, and check its values (with `centers`)."""
-    check_threads(n_threads)
-    weights = as_weights(sample_weight, len(rows))
-    with InMemory(rows, weights, n_threads) as data:
-        check_values(data, feature_names, centers)
-        yield data
 
 
 def as_rows(X: ArrayLike) -> NDArray[np.floating]:
@@ -159,7 +130,7 @@ def check_values(
     """Refuse values that are not finite or whose squared distances could overflow."""
     ranges = data.summarise(RANGES, None)
     if ranges.first_bad >= 0:
-        raise ValueError(_not_finite(ranges, feature_names))
+        raise ValueError(_not_finite(ranges, data.where(ranges.first_bad), feature_names))
     highest = np.maximum(np.abs(ranges.low), np.abs(ranges.high)).astype(np.float64)
     if highest.max() > float(np.finfo(np.float64).max) / 4 / max(1.0, data.total_weight):
         column = _name(int(np.argmax(highest)), feature_names)
@@ -233,6 +204,32 @@ def outlier_budget(data: Execution, n_outliers: float) -> float:
     return share * data.total_weight if data.weighted else math.floor(share * data.n_rows + 1e-9)
 
 
+def check_columns(
+    estimator: Any, n_features: int, names: Sequence[str] | None, *, reset: bool
+) -> None:
+    """Note the columns of a fit, or refuse others: as scikit-learn does for arrays and frames."""
+    if reset:
+        estimator.n_features_in_ = n_features
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    if n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} was fitted on "
+            f"{estimator.n_features_in_}. Choose the same columns (open_dataset(…, columns=…))."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        other = next(i for i, name in enumerate(names) if name != known[i])
+        raise ValueError(
+            f"X has column {names[other]!r} where {type(estimator).__name__} was fitted on "
+            f"{known[other]!r}. Choose the same columns in the same order "
+            f"(open_dataset(…, columns=…))."
+        )
+
+
 def check_auto(name: str, value: object, expected: str) -> None:
     """Refuse any other word than "auto"; `expected` says what else may be given."""
     numeric = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
@@ -278,6 +275,26 @@ def check_threads(n_threads: int | None) -> None:
         check_count("n_threads", n_threads)
 
 
+def as_bytes(name: str, value: object) -> int | None:
+    """A number of bytes, from an int or from text such as "2 GB" or "512 MiB"."""
+    if value is None:
+        return None
+    expected = f'{name}={value!r} must be a number of bytes, or text such as "2 GB" or "512 MiB".'
+    if not isinstance(value, str):
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+            raise TypeError(expected)
+        n_bytes = float(value)
+    else:
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMGT]?)(i?)B\s*", value)
+        if match is None:
+            raise ValueError(expected)
+        number, letter, binary = match.groups()
+        n_bytes = float(number) * (1024 if binary else 1000) ** " kMGT".index(letter or " ")
+    if not 1 <= n_bytes < 2**63:
+        raise ValueError(expected)
+    return int(n_bytes)
+
+
 def check_trials(n_local_trials: int | None) -> None:
     """Refuse what is not None or a number of candidates."""
     if n_local_trials is not None:
@@ -314,13 +331,13 @@ def check_share(name: str, value: object, *, zero_allowed: bool = True) -> None:
         raise ValueError(f"{name}={value!r} must be {expected}.")
 
 
-def _not_finite(ranges: Ranges, feature_names: Sequence[str] | None) -> str:
+def _not_finite(ranges: Ranges, where: str, feature_names: Sequence[str] | None) -> str:
     columns = np.flatnonzero(ranges.bad_values)
     named = ", ".join(_name(int(column), feature_names) for column in columns[:5])
     more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
     return (
         f"X has {ranges.bad_values.sum()} NaN or infinite values in column "
-        f"{named}{more}; the first is in row {ranges.first_bad}. Drop such rows or fill them "
+        f"{named}{more}; the first is in {where}. Drop such rows or fill them "
         f"(sklearn.impute) before clustering."
     )
 

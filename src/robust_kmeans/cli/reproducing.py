@@ -28,7 +28,7 @@ from robust_kmeans.cli.paper_tables import show, study_facts, table_facts
 from robust_kmeans.cli.terminal import Tell, UserError, finished, progress, working
 from robust_kmeans.datasets import DataFileError, DownloadProgress
 from robust_kmeans.datasets.download import DownloadCallback
-from robust_kmeans.execution.memory import default_threads
+from robust_kmeans.execution.threads import default_threads
 from robust_kmeans.paper.comparison import compare, targets
 from robust_kmeans.paper.data import STAND_IN, Generated, Source, derived_seed, prepare
 from robust_kmeans.paper.experiments import Experiment, experiments

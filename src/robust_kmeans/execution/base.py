@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,14 @@ CHUNK_ROWS = (4096, 2**17)
 # Chunks come in multiples of this, so that a few threads end a sweep together.
 CHUNK_GROUP = 4
 
+# From so many bytes of X on, readings are what counts, not arithmetic: from this on seeding takes
+# few rounds, and local search looks at a coreset.  Of the shape alone, so that the same rows give
+# the same result in memory, on a disk and on a cluster.
+LARGE = 2**30
+
 States = Any
 """A handle for the states of all chunks; only its execution looks inside."""
+Watch = Callable[[int], object]
 
 
 def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
@@ -37,6 +43,11 @@ def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
     if n_chunks > 1:
         n_chunks = -(-n_chunks // CHUNK_GROUP) * CHUNK_GROUP
     return np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
+
+
+def is_large(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> bool:
+    """Whether rows of this shape are so many bytes that they should be read seldom."""
+    return n_rows * n_features * dtype.itemsize >= LARGE
 
 
 class Execution(ABC):
@@ -56,6 +67,9 @@ class Execution(ABC):
         How many rows weigh more than 0.
     least_weight : float
         The least weight above 0.
+    watch : callable, optional
+        Told, where a reading may take long, how many rows it has looked at, now and then, and
+        when it is done.
     """
 
     n_features: int
@@ -66,10 +80,21 @@ class Execution(ABC):
     n_weighty_rows: int
     least_weight: float
 
+    watch: Watch | None = None
+
     @property
     def n_rows(self) -> int:
         """Rows in all chunks."""
         return int(self.bounds[-1])
+
+    @property
+    def large(self) -> bool:
+        """Whether there are so many bytes of rows that they should be read seldom."""
+        return is_large(self.n_rows, self.n_features, self.dtype)
+
+    def where(self, row: int) -> str:
+        """Where a row is, for messages."""
+        return f"row {row}"
 
     @abstractmethod
     def map(

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.clustering import trimmed_kmeans
 from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.inputs import opened
 from robust_kmeans.metrics import outlier_precision_recall
 from robust_kmeans.paper import plain
 from robust_kmeans.paper.trials import Protocol
@@ -30,7 +31,6 @@ from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus
 from robust_kmeans.seeding.uniform import RandomSeeding
 from robust_kmeans.sweeps.rows import labels_with_outliers
 from robust_kmeans.trimming import place
-from robust_kmeans.validation import open_array
 
 Rows = NDArray[np.floating]
 PlainSeeding = Callable[[Rows, int, int, float, np.random.RandomState], list[int]]
@@ -142,7 +142,7 @@ def _seeds(method: SeedingMethod, problem: Problem, random_state: int) -> Rows:
 
 def judge(problem: Problem, centers: Rows) -> tuple[float, float, float]:
     """Trimmed cost, and precision and recall of the rows that it leaves out."""
-    with open_array(problem.X, n_threads=1, centers=centers) as data:
+    with opened(problem.X, n_threads=1, centers=centers) as data:
         placed = place(data, centers, problem.z)
         labels = data.collect(labels_with_outliers, placed.states, placed.cut)
     found = outlier_precision_recall(problem.outliers, labels < 0)

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
 from robust_kmeans.sweeps.seeding import START
@@ -22,7 +23,6 @@ from robust_kmeans.validation import (
     RandomState,
     check_clusters,
     check_real,
-    open_rows,
     outlier_budget,
 )
 
@@ -74,7 +74,7 @@ def seed_rows(
     n_threads: int | None = None,
 ) -> Seeds:
     """Check the input of a public function, and seed."""
-    with open_rows(X, sample_weight=sample_weight, n_threads=n_threads) as data:
+    with opened(rows_of(X), sample_weight=sample_weight, n_threads=n_threads) as data:
         z = outlier_budget(data, n_outliers)
         check_clusters(data, n_clusters, z)
         return seeding.seed(data, n_clusters, z, check_random_state(random_state))

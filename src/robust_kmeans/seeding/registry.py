@@ -52,7 +52,7 @@ def seeding_by_name(name: str, **options: float | None) -> Seeding:
 
 def resolve_init(
     init: Init,
-    rows: NDArray[np.floating],
+    rows: Any,
     *,
     eta: float | None,
     n_local_trials: int | None,
@@ -78,6 +78,11 @@ def resolve_init(
     if is_seeding(init):
         return cast(Seeding, init)
     if callable(init):
+        if not isinstance(rows, np.ndarray):
+            raise TypeError(
+                f"init={init!r} is a callable, which needs X as an array; for rows elsewhere use "
+                f"a seeding by its name, a seeding object or an array of centres."
+            )
         return _Callable(init, rows)
     return _Given(init)
 

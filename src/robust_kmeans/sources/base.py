@@ -44,6 +44,11 @@ class Dataset(ABC):
     dtype: np.dtype[Any]
     feature_names: list[str] | None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_features)."""
+        return self.n_rows, self.n_features
+
     @abstractmethod
     def scan(self, bounds: Sequence[int] | NDArray[np.int64]) -> Iterator[NDArray[np.floating]]:
         """Rows bounds[0]:bounds[1], then bounds[1]:bounds[2], …, each decoded once.

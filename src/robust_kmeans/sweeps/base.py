@@ -41,11 +41,20 @@ class Chunk:
     def __init__(
         self, rows: NDArray[np.floating], weights: NDArray[np.float64], start: int
     ) -> None:
-        self.n_rows, self.n_features = rows.shape
-        self.dtype = rows.dtype
+        self._describe(rows.shape, rows.dtype, weights, start)
+        self._rows = read_only(rows)
+
+    def _describe(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        weights: NDArray[np.float64],
+        start: int,
+    ) -> None:
+        self.n_rows, self.n_features = shape
+        self.dtype = dtype
         self.weights = read_only(weights)
         self.start = start
-        self._rows = read_only(rows)
         self._spare: dict[DTypeLike, list[NDArray[Any]]] = {}
 
     @property
@@ -56,6 +65,9 @@ class Chunk:
     def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
         """A copy of the few rows at these positions."""
         return read_only(self.rows[positions])
+
+    def release(self) -> None:
+        """Let go of rows that were read for one step only."""
 
     def empty(self, dtype: DTypeLike) -> NDArray[Any]:
         """An array with one entry per row, in memory that an earlier state has let go of.
@@ -160,7 +172,7 @@ def least_number(parts: Sequence[float]) -> float:
     return min(parts)
 
 
-def add_arrays(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def add_arrays(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """The merge of arrays that add up, in chunk order."""
     total = parts[0]
     for part in parts[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,5 +48,15 @@ def _least_flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, f
     return state, float(beyond.min(initial=np.inf))
 
 
+def _flagged(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, NDArray[np.int64]]:
+    return state, chunk.start + np.flatnonzero(flagged_rows(chunk, state, cut))
+
+
+def _join(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts)
+
+
 LEAST_FLAGGED = Sweep(_least_flagged, least_number, work=Work.STATES)
 """The least D² of an outlier; infinity where there is none."""
+FLAGGED = Sweep(_flagged, _join, work=Work.STATES)
+"""The outliers' row numbers; the one summary as long as the result that is asked for."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
 from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays
-from robust_kmeans.sweeps.cut import Cut, kept_weights
+from robust_kmeans.sweeps.cut import Cut, flagged_rows, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
 
@@ -81,6 +81,13 @@ def _cluster_mass(
     return state, mass
 
 
+def _cluster_sizes(
+    chunk: Chunk, state: RowState, shared: ClusterShared
+) -> tuple[RowState, NDArray[np.int64]]:
+    inside = ~flagged_rows(chunk, state, shared.cut)
+    return state, np.bincount(state.labels[inside], minlength=shared.n_clusters)
+
+
 def _farthest_kept(
     chunk: Chunk, state: RowState, shared: FarthestShared
 ) -> tuple[RowState, FarRows]:
@@ -106,4 +113,5 @@ UPDATE = Sweep(_update, add_totals)
 UPDATE_CUT = Sweep(_update_cut, add_totals, work=Work.LIGHT)
 """What a new cut changes in the totals."""
 CLUSTER_MASS = Sweep(_cluster_mass, add_arrays, work=Work.STATES)
+CLUSTER_SIZES = Sweep(_cluster_sizes, add_arrays, work=Work.STATES)
 FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of, work=Work.STATES)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution
+from robust_kmeans.inputs import opened
 from robust_kmeans.paper.data import Choices, derived_seed
 from robust_kmeans.paper.instances import instance_a
 from robust_kmeans.paper.studies.planted import (
@@ -46,7 +47,6 @@ from robust_kmeans.seeding.reduction import N_RESTARTS, plain_reduction, trimmed
 from robust_kmeans.seeding.robust_draws import draw_robustly
 from robust_kmeans.sweeps.sampling import Row
 from robust_kmeans.trimming import place
-from robust_kmeans.validation import open_array
 
 NAME = "bi-criteria"
 TITLE = "More than k seeds: t = (1 + c)·k"
@@ -95,7 +95,7 @@ def measure(seed: int, n_runs: int, n_runs_on_a: int, report: Report) -> dict[fl
     for repetition, box, eta in reported(jobs, report):
         X, reference = planted(box, seed, repetition)
         random = np.random.RandomState(derived_seed(seed, repetition, "method"))
-        with open_array(X, n_threads=1) as data:
+        with opened(X, n_threads=1) as data:
             found = costs_by_oversampling(data, eta, random)
         for centers, values in found.items():
             relative = [value / reference for value in values]
@@ -136,7 +136,7 @@ def no_cost_on_a(eta: float, seed: int, n_runs: int) -> NDArray[np.bool_]:
     instance = instance_a()
     k, z = instance.n_clusters, instance.n_outliers
     lengths = []
-    with open_array(instance.X, n_threads=1) as data:
+    with opened(instance.X, n_threads=1) as data:
         for repetition in range(n_runs):
             random = np.random.RandomState(derived_seed(seed, repetition, "method"))
             # One more than asked for: a run that ends before it left no cost.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.inputs import opened
 from robust_kmeans.paper.data import Choices, derived_seed
 from robust_kmeans.paper.instances import Counterexample, instance_a, instance_b, instance_c
 from robust_kmeans.paper.studies.result import (
@@ -33,7 +34,6 @@ from robust_kmeans.paper.studies.result import (
 from robust_kmeans.seeding.drawing import n_trials
 from robust_kmeans.seeding.robust_draws import draw_robustly
 from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
-from robust_kmeans.validation import open_array
 
 NAME = "coverage"
 TITLE = "Clusters that get a seed, where the theorems fail"
@@ -120,7 +120,7 @@ def draw_all(instance: Counterexample, n_draws: int, random_state: int) -> dict[
     options = {f"η = {eta:g}": (eta, 1) for eta in ETAS}
     options[GREEDY] = (RobustKMeansPlusPlus.eta, n_trials(None, instance.n_clusters))
     random = np.random.RandomState(random_state)
-    with open_array(instance.X, n_threads=1) as data:
+    with opened(instance.X, n_threads=1) as data:
         found = {}
         for name, (eta, trials) in options.items():
             # One draw more than asked for tells whether the last of them left a cost.

@@ -1,0 +1,104 @@
+"""Memory for what is kept per row: RAM up to a limit, and files beyond it.
+
+Files are mapped: the system writes their pages to the disk when it needs the memory, and reads
+them again when they are looked at.  They have no name, so that nothing is left behind however
+the process ends.  Their room is claimed at once: a full disk is an error when memory is asked
+for, never a crash when it is used.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import mmap
+import os
+import tempfile
+import weakref
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+# Arrays share files of at least this size: a process may map only so many.
+FILE_BYTES = 2**26
+# Arrays begin at multiples of this, a cache line.
+ALIGNMENT = 64
+
+
+class Budget:
+    """Arrays in RAM as long as they take no more than `limit` bytes, others in mapped files.
+
+    Parameters
+    ----------
+    limit : int
+    folder : str, optional
+        Where files are made; by default the system's folder for temporary files.
+
+    Attributes
+    ----------
+    in_ram, most_in_ram, in_files : int
+        Bytes of arrays in RAM, now and at most so far, and bytes of all files ever made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> budget = Budget(limit=1000)
+    >>> arrays = [budget.empty((100,), np.float64) for _ in range(2)]
+    >>> budget.in_ram, budget.in_files > 0
+    (800, True)
+    """
+
+    def __init__(self, limit: int, folder: str | None = None) -> None:
+        self.limit = limit
+        self.in_ram = self.most_in_ram = self.in_files = 0
+        self._folder = folder
+        self._lock = Lock()
+        self._rest: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """An array whose memory is given back when nobody has it any more."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        with self._lock:
+            if self.in_ram + n_bytes > self.limit:
+                return self._on_file(n_bytes).view(dtype).reshape(shape)
+            self.in_ram += n_bytes
+            self.most_in_ram = max(self.most_in_ram, self.in_ram)
+        array: NDArray[Any] = np.empty(shape, dtype)
+        weakref.finalize(array, self._released, n_bytes)
+        return array
+
+    def _released(self, n_bytes: int) -> None:
+        # Without the lock: this may be called while this very thread has it, by the collector.
+        self.in_ram -= n_bytes
+
+    def _on_file(self, n_bytes: int) -> NDArray[np.uint8]:
+        if n_bytes > len(self._rest):
+            self._rest = _mapped_file(max(n_bytes, FILE_BYTES), self._folder)
+            self.in_files += len(self._rest)
+        found = self._rest[:n_bytes]
+        self._rest = self._rest[-(-n_bytes // ALIGNMENT) * ALIGNMENT :]
+        return found
+
+
+def _mapped_file(n_bytes: int, folder: str | None) -> NDArray[np.uint8]:
+    """So many bytes of a file without a name; its room is free again when nobody has them."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix="robust-kmeans-") as file:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+            return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), np.uint8)
+    except OSError as error:
+        where = folder or tempfile.gettempdir()
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OSError(
+                error.errno,
+                f"what is kept per row does not fit into memory_limit, and no file for it could "
+                f"be made in {where!r}: {error.strerror}. Set TMPDIR to a folder that can be "
+                f"written to, or raise memory_limit",
+            ) from error
+        raise OSError(
+            error.errno,
+            f"what is kept per row does not fit into memory_limit, and the disk of {where!r} has "
+            f"no room for {n_bytes / 2**20:.0f} MiB more. Free some, set TMPDIR to a folder on "
+            f"another disk, or raise memory_limit",
+        ) from error
