@@ -133,3 +133,13 @@ def test_steps_of_local_search_are_timed_for_every_shape(run):
     assert header.split()[:5] == ["data", "dtype", "n", "d", "k"]
     assert len(lines) == 32
     assert all(float(line.split()[-1]) > 0 for line in lines)
+
+
+def test_seeding_in_rounds_is_compared_with_drawing_one_after_the_other(run):
+    header, *lines = run("parallel_seeding.py", "--threads", "1")
+    assert header.split()[:6] == ["data", "n", "d", "k", "z", "seeding"]
+    assert [line.split()[5:7] for line in lines][1:] == [
+        ["one", "trial"],
+        ["robust-k-means||", lines[2].split()[6]],
+    ]
+    assert lines[0].split()[6] == "1.0000"
