@@ -133,6 +133,42 @@ def mixture_candidates(X, k, alpha, per_round, random, weights=None):
     return rows
 
 
+def coins(seed, round_number, rows):
+    """SplitMix64 at the place of each row, from a start of the round's own, as floats in [0, 1)."""
+
+    def mixed(bits):
+        bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB % 2**64
+        return bits ^ (bits >> 31)
+
+    step = 0x9E3779B97F4A7C15
+    start = mixed(seed ^ mixed((round_number + 1) * step % 2**64))
+    bits = [mixed((start + (row + 1) * step) % 2**64) for row in rows]
+    return np.array([(b >> 11) / 2**53 for b in bits])
+
+
+def parallel_candidates(X, k, z, eta, n_rounds, factor, random, weights=None):
+    """Row numbers; of equal rows that join in the same round only the first."""
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    rows = [inverse_draw(w, random.uniform(size=1)[0])]
+    seed = int(random.randint(2**64, dtype=np.uint64))
+    tau, n_done = np.inf, 0
+    while n_done < n_rounds or len(rows) < k:
+        d2 = squared_distances(X, X[rows]).min(axis=1)
+        if trimmed_cost(d2, z, weights) == 0:
+            break
+        tau = robust_threshold(d2, z, eta, weights, before=tau)
+        chances = w * np.minimum(d2, tau)
+        joins = coins(seed, n_done, range(len(X))) < max(1, factor * k) * chances / chances.sum()
+        known = set()
+        for i in np.flatnonzero(joins):
+            if tuple(X[i]) not in known:
+                known.add(tuple(X[i]))
+                rows.append(int(i))
+        n_done += 1
+    return rows
+
+
 def reduce_to_k(X, candidates, k, z, n_restarts, random):
     """Candidates weighted by the rows that they retain, then the cheapest of several k-means++."""
     distances = squared_distances(X, X[candidates])

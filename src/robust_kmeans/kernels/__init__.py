@@ -6,6 +6,7 @@ chunk of rows and is called by one step of one sweep.
 ``assign``         the nearest centre of each row
 ``candidates``     rows that candidates for a new centre would win
 ``distances``      rows against centres: tiles of rows, all distances
+``coins``          a uniform number for each row, and who joins by it
 ``swaps``          what it changes to put one centre elsewhere
 ``order``          counting and finding rows by the size of their D²
 ``totals``         sums over rows: sampling mass, trimmed cost, means, ranges

@@ -35,6 +35,7 @@ from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.seeding.drawing import Seeds, as_seeds, n_trials
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.seeding.robust_draws import draw_robustly
+from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, UPDATE, ClusterShared, UpdateShared
 from robust_kmeans.sweeps.sampling import NEAREST_ROWS, NearestShared, Row
 from robust_kmeans.trimming import find_cut, place
@@ -45,6 +46,9 @@ REDUCTIONS = ("trimmed", "plain")
 N_RESTARTS = 8
 """Twice each budget: enough for up to 2k candidates; the many of ``rkm++`` want more."""
 BUDGETS = (1.0, 1 / 4, 1 / 16, 1 / 64)
+"""Shares of the most that may be outliers among the candidates."""
+MANY_BUDGETS = tuple(2.0**-i for i in range(6))
+"""For ten times k candidates, of which many are outliers: how many matters more."""
 ETA = 0.5
 MAX_ITER = 20
 
@@ -102,9 +106,27 @@ def trimmed_reduction(
     n_restarts: int = N_RESTARTS,
 ) -> Seeds:
     """Choose `n_clusters` rows that serve all rows as the candidates together would."""
+    placed = place(data, np.array([row.point for row in candidates]), n_outliers)
+    return reduce_assigned(
+        data, placed.states, placed.cut, candidates, n_clusters, n_outliers, random, n_restarts,
+        BUDGETS,
+    )  # fmt: skip
+
+
+def reduce_assigned(
+    data: Execution,
+    states: States,
+    cut: Cut,
+    candidates: list[Row],
+    n_clusters: int,
+    n_outliers: float,
+    random: np.random.RandomState,
+    n_restarts: int,
+    budgets: tuple[float, ...],
+) -> Seeds:
+    """As `trimmed_reduction`, with the states and the cut that belong to the candidates."""
     centers = np.array([row.point for row in candidates])
-    placed = place(data, centers, n_outliers)
-    totals = data.summarise(UPDATE, placed.states, UpdateShared(placed.cut, centers))
+    totals = data.summarise(UPDATE, states, UpdateShared(cut, centers))
     # Of equal candidates only the first has rows.
     useful = np.flatnonzero(totals.mass > 0)
     mass = totals.mass[useful]
@@ -112,10 +134,11 @@ def trimmed_reduction(
         return as_seeds([candidates[i] for i in useful], n_clusters)
     means = centers[useful] + totals.sums[useful] / mass[:, np.newaxis]
     budget = min(n_outliers, float(np.sort(mass)[: len(mass) - n_clusters].sum()))
+    parts = [budget * share for share in budgets]
     with InMemory(means.astype(data.dtype), mass, n_threads=1) as small:
-        finalists = _best_per_budget(small, n_clusters, budget, random, n_restarts)
+        finalists = _best_per_budget(small, n_clusters, parts, random, n_restarts)
     best = min(
-        (place(data, finalist, n_outliers, placed.cut) for finalist in finalists),
+        (place(data, finalist, n_outliers, cut) for finalist in finalists),
         key=lambda found: found.inertia,
     )
     nearest = data.summarise(NEAREST_ROWS, best.states, NearestShared(best.cut, n_clusters))
@@ -134,14 +157,14 @@ def trimmed_reduction(
 def _best_per_budget(
     small: Execution,
     n_clusters: int,
-    budget: float,
+    budgets: list[float],
     random: np.random.RandomState,
     n_restarts: int,
 ) -> list[NDArray[np.floating]]:
     """For each outlier budget the centres of its cheapest run on the candidates."""
     best: dict[float, LloydRun] = {}
     for restart in range(n_restarts):
-        part = budget * BUDGETS[restart % len(BUDGETS)]
+        part = budgets[restart % len(budgets)]
         rows = draw_robustly(
             small, n_clusters, part, random, eta=ETA, trials=n_trials(None, n_clusters)
         )

@@ -13,6 +13,7 @@ from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import Seeding, Seeds
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding
+from robust_kmeans.seeding.robust_kmeans_parallel import RobustKMeansParallel
 from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
 from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus
 from robust_kmeans.seeding.uniform import RandomSeeding
@@ -24,6 +25,7 @@ SEEDINGS: dict[str, Callable[..., Seeding]] = {
     "robust-k-means++": RobustKMeansPlusPlus,
     "tkm++": TKMeansPlusPlus,
     "rkm++": MixtureSeeding,
+    "robust-k-means||": RobustKMeansParallel,
 }
 
 Init = str | ArrayLike | Callable[..., ArrayLike] | Seeding

@@ -5,6 +5,7 @@
 ``order``      finding the cut (passes over D²)
 ``cut``        what the cut is: which rows are outliers
 ``sampling``   drawing rows (passes over D²)
+``coins``      rows that join by a coin of their own (passes over D²)
 ``seeding``    candidates for a centre, read together and taken one after the other
 ``means``      cluster totals, once the cut is known
 ``rows``       what is collected row by row: labels, scores, distances
