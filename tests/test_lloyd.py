@@ -347,3 +347,18 @@ def test_prediction_separates_neighbouring_float32_scores():
     model = Model(np.zeros((1, 1), np.float32), float(middle[at]))
     chunk = Chunk(x[at : at + 2, np.newaxis], NO_WEIGHTS, 0)
     assert predicted_labels(chunk, None, model)[1].tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_run_that_goes_on_from_midway_ends_as_if_it_had_never_stopped(open_data, weighted):
+    X, start, z = blobs(np.float32)
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
+    kept = []
+    with open_data(X, weights) as data:
+        whole = trimmed_lloyd(data, place(data, start, z), z, max_iter=12, tol=0, keep=kept.append)
+        assert len(kept) == whole.n_iter + 1 > 3
+        for midway in kept:
+            again = trimmed_lloyd(data, midway, z, max_iter=12, tol=0)
+            assert again.history == whole.history
+            np.testing.assert_array_equal(again.centers, whole.centers)
+            assert again.cut == whole.cut

@@ -59,10 +59,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         counts the rows that stand apart from all clusters; it takes about ten fits, wants
         thousands of rows in clusters that are separated, and takes rows in heavier than
         Gaussian tails for outliers.
-    init : str, array, callable or seeding, default="robust-k-means++"
-        Where to start: "robust-k-means++", "k-means++", "tkm++", "rkm++" or "random"; an
-        array of shape (n_clusters, n_features); a callable (X, n_clusters, random_state)
-        that returns one; or a configured seeding such as ``MixtureSeeding(delta=0.2)``.
+    init : str, array, callable or seeding, default="auto"
+        Where to start: "robust-k-means++", "robust-k-means||", "k-means++", "tkm++", "rkm++"
+        or "random"; an array of shape (n_clusters, n_features); a callable
+        (X, n_clusters, random_state) that returns one; or a configured seeding such as
+        ``MixtureSeeding(delta=0.2)``.  "auto" means "robust-k-means++", and
+        "robust-k-means||", which reads X less often, where X has 1 GiB or more.
     eta : float, optional
         The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default).
     n_local_trials : int, optional
@@ -74,7 +76,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         How many rows, in steps of eight, are tried as new places for a centre, once Lloyd has
         run a little: that finds clusters which the seeding has missed.  0 leaves it out;
         "auto" means 15 for each cluster, at least 150, and none where `init` is an array of
-        centres.  It ends early when half of them in a row have brought next to nothing.
+        centres.  It ends early when half of them in a row have brought next to nothing.  Where
+        X has 1 GiB or more it looks at a coreset (131,072 rows, or 1,000 for each cluster).
     n_init : int, default=1
         Runs from different seeds.  The better half after five iterations are finished, and
         the one with the least trimmed cost is kept.
@@ -148,7 +151,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         n_clusters: int = 8,
         *,
         n_outliers: int | float | str = 0.05,
-        init: Init = "robust-k-means++",
+        init: Init = "auto",
         eta: float | None = None,
         n_local_trials: int | None = None,
         oversampling: float = 0.0,

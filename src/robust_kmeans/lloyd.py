@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
+from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
+    MARK_KEPT,
     UPDATE,
     UPDATE_CUT,
     FarthestShared,
@@ -54,14 +55,30 @@ class LloydRun(Placed):
     n_iter: int
 
 
+@dataclass(frozen=True)
+class Midway:
+    """Where a run is between two iterations: all that it needs to go on, but for states.
+
+    Those follow from the centres and the cut.  `totals` are of the rows that the cut keeps, and
+    were last added up anew when the cost was `cost_when_totalled`.
+    """
+
+    centers: NDArray[np.floating]
+    cut: Cut
+    totals: ClusterTotals
+    cost_when_totalled: float
+    history: tuple[float, ...]
+
+
 def trimmed_lloyd(
     data: Execution,
-    start: Placed,
+    start: Placed | Midway,
     n_outliers: float,
     *,
     max_iter: int,
     tol: float,
     report: Callable[[int, float], object] | None = None,
+    keep: Callable[[Midway], object] | None = None,
     bounds: bool = True,
 ) -> LloydRun:
     """Iterate from the centres of `start` until they rest.
@@ -70,19 +87,18 @@ def trimmed_lloyd(
     at most `tol` times the mean squared deviation of an inlier per feature, ρ/((n − z)·d).
     (scikit-learn compares with the variance of X, which outliers inflate.)  Unchanged labels
     and cut give the same means, hence no movement, and end the run for any `tol`.  `report`
-    is told each iteration's number and ρ, 0 for the initial centres.  Without `bounds` every
-    row is compared with every centre in every iteration; the result is the same.
+    is told each iteration's number and ρ, 0 for the initial centres, and `keep` gets what is
+    needed to go on from there: a run from a `Midway` ends as the run would have that kept it.
+    Without `bounds` every row is compared with every centre in every iteration; the result is
+    the same.
     """
-    centers, states, cut = start.centers, start.states, start.cut
+    states, now = _begin(data, start) if isinstance(start, Placed) else _go_on(data, start)
     del start  # the memory of its states can then be used again
-    states, totals = data.run(UPDATE, states, UpdateShared(cut, centers))
-    cost_when_totalled = cut.cost
-    history = [cut.cost]
-    tell = report or _nobody
-    tell(0, cut.cost)
+    _tell(now, report, keep)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
-    while len(history) <= max_iter + len(centers):
-        if len(history) > max_iter and totals.mass.all():
+    while len(now.history) <= max_iter + len(now.centers):
+        centers, cut, totals = now.centers, now.cut, now.totals
+        if len(now.history) > max_iter and totals.mass.all():
             break
         moved = _means_or_farthest_inliers(data, states, cut, totals, centers)
         movement = np.sum((moved.astype(np.float64) - centers) ** 2, axis=1)
@@ -94,20 +110,39 @@ def trimmed_lloyd(
         step = Moved(moved, pack(moved), _slack(movement) if bounds else ALL_IN_DOUBT, keys)
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         cut = find_cut(data, states, n_outliers, keys, look)
+        cost_when_totalled = now.cost_when_totalled
         if data.weighted or cut.cost * STALE < cost_when_totalled:
             states, totals = data.run(UPDATE, states, UpdateShared(cut, moved))
             cost_when_totalled = cut.cost
         else:
             states, cut_changes = data.run(UPDATE_CUT, states, UpdateShared(cut, moved))
             totals = add_totals([totals.after_move(centers, moved), changes, cut_changes])
-        centers = moved
-        history.append(cut.cost)
-        tell(len(history) - 1, cut.cost)
-    return LloydRun(centers, states, cut, tuple(history), n_iter=len(history) - 1)
+        now = Midway(moved, cut, totals, cost_when_totalled, (*now.history, cut.cost))
+        _tell(now, report, keep)
+    return LloydRun(now.centers, states, now.cut, now.history, n_iter=len(now.history) - 1)
 
 
-def _nobody(_step: int, _inertia: float) -> None:
-    """Hears of runs that are not watched."""
+def _begin(data: Execution, start: Placed) -> tuple[States, Midway]:
+    cut, centers = start.cut, start.centers
+    states, totals = data.run(UPDATE, start.states, UpdateShared(cut, centers))
+    return states, Midway(centers, cut, totals, cut.cost, (cut.cost,))
+
+
+def _go_on(data: Execution, start: Midway) -> tuple[States, Midway]:
+    states, _ = data.run(ASSIGN, None, Centers(start.centers))
+    states, _ = data.run(MARK_KEPT, states, start.cut)
+    return states, start
+
+
+def _tell(
+    now: Midway,
+    report: Callable[[int, float], object] | None,
+    keep: Callable[[Midway], object] | None,
+) -> None:
+    if report is not None:
+        report(len(now.history) - 1, now.cut.cost)
+    if keep is not None:
+        keep(now)
 
 
 def _means_or_farthest_inliers(

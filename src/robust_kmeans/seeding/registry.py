@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robust_kmeans.execution.base import Execution
+from robust_kmeans.execution.base import Execution, is_large
 from robust_kmeans.seeding.drawing import Seeding, Seeds
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.seeding.rkmeans_plusplus import MixtureSeeding
@@ -60,13 +60,15 @@ def resolve_init(
     n_local_trials: int | None,
     oversampling: float | None = None,
 ) -> Seeding:
-    """The seeding that `init` means for these rows."""
+    """The seeding that `init` means for these rows (an array, a data set or a dask array)."""
     options = {"eta": eta, "n_local_trials": n_local_trials, "oversampling": oversampling}
     if isinstance(init, str):
+        if init == "auto":
+            init = _auto(rows, options)
         if init not in SEEDINGS:
             raise ValueError(
-                f"init={init!r} is not a seeding; expected one of {_names()}, an array of "
-                f"centres, a callable or a seeding object."
+                f'init={init!r} is not a seeding; expected "auto", one of {_names()}, an array '
+                f"of centres, a callable or a seeding object."
             )
         return seeding_by_name(init, **options)
     for option, value in options.items():
@@ -87,6 +89,16 @@ def resolve_init(
             )
         return _Callable(init, rows)
     return _Given(init)
+
+
+def _auto(rows: Any, options: dict[str, float | None]) -> str:
+    """Few readings for large data, unless an option is given that only the other one has."""
+    sequential = any(
+        _is_given(option, options[option]) for option in ("n_local_trials", "oversampling")
+    )
+    n_rows, n_features = rows.shape
+    large = is_large(n_rows, n_features, rows.dtype)
+    return "robust-k-means||" if large and not sequential else "robust-k-means++"
 
 
 def is_seeding(init: object) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
-from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays
+from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays, nothing
 from robust_kmeans.sweeps.cut import Cut, flagged_rows, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
@@ -72,6 +72,14 @@ def _update_cut(
     return state._replace(kept=kept), found
 
 
+def _mark_kept(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, None]:
+    if chunk.weights.size:
+        return state, None
+    kept = chunk.empty(np.uint8)
+    kept[:] = ~flagged_rows(chunk, state, cut)
+    return state._replace(kept=kept), None
+
+
 def _cluster_mass(
     chunk: Chunk, state: RowState, shared: ClusterShared
 ) -> tuple[RowState, NDArray[np.float64]]:
@@ -112,6 +120,8 @@ UPDATE = Sweep(_update, add_totals)
 """The totals of all clusters; states then know which rows count in them."""
 UPDATE_CUT = Sweep(_update_cut, add_totals, work=Work.LIGHT)
 """What a new cut changes in the totals."""
+MARK_KEPT = Sweep(_mark_kept, nothing, work=Work.STATES)
+"""States that know which rows count in the totals that belong to a cut."""
 CLUSTER_MASS = Sweep(_cluster_mass, add_arrays, work=Work.STATES)
 CLUSTER_SIZES = Sweep(_cluster_sizes, add_arrays, work=Work.STATES)
 FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of, work=Work.STATES)
