@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robust_kmeans.clustering import TrimmedClustering, trimmed_kmeans
+    from robust_kmeans.coreset import Coreset, robust_coreset
     from robust_kmeans.estimator import RobustKMeans
     from robust_kmeans.metrics import (
         OutlierMatch,
@@ -41,11 +42,15 @@ if TYPE_CHECKING:
     )
     from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus, tkmeans_plusplus
     from robust_kmeans.seeding.uniform import RandomSeeding, random_rows
+    from robust_kmeans.sources import Dataset, DatasetError, open_dataset
     from robust_kmeans.warming import warm_up
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Coreset",
+    "Dataset",
+    "DatasetError",
     "KMeansPlusPlus",
     "MixtureSeeding",
     "ModelFileError",
@@ -66,12 +71,14 @@ __all__ = [
     "fit_scaling",
     "kmeans_plusplus",
     "load_model",
+    "open_dataset",
     "outlier_precision_recall",
     "plot_clusters",
     "plot_outlier_scores",
     "plot_trim_curve",
     "random_rows",
     "rkmeans_plusplus",
+    "robust_coreset",
     "robust_kmeans_parallel",
     "robust_kmeans_plusplus",
     "tkmeans_plusplus",
@@ -88,12 +95,16 @@ __all__ = [
 # command line and asking for help then do not wait for compilers and numerical libraries.
 _HOMES = {
     "as_init": "robust_kmeans.seeding.adapter",
+    "Coreset": "robust_kmeans.coreset",
+    "Dataset": "robust_kmeans.sources",
+    "DatasetError": "robust_kmeans.sources",
     "fit_scaling": "robust_kmeans.scaling",
     "kmeans_plusplus": "robust_kmeans.seeding.kmeans_plusplus",
     "KMeansPlusPlus": "robust_kmeans.seeding.kmeans_plusplus",
     "load_model": "robust_kmeans.saved",
     "MixtureSeeding": "robust_kmeans.seeding.rkmeans_plusplus",
     "ModelFileError": "robust_kmeans.model_file",
+    "open_dataset": "robust_kmeans.sources",
     "outlier_precision_recall": "robust_kmeans.metrics",
     "OutlierMatch": "robust_kmeans.metrics",
     "plot_clusters": "robust_kmeans.plotting",
@@ -103,6 +114,7 @@ _HOMES = {
     "random_rows": "robust_kmeans.seeding.uniform",
     "RandomSeeding": "robust_kmeans.seeding.uniform",
     "rkmeans_plusplus": "robust_kmeans.seeding.rkmeans_plusplus",
+    "robust_coreset": "robust_kmeans.coreset",
     "robust_kmeans_parallel": "robust_kmeans.seeding.robust_kmeans_parallel",
     "robust_kmeans_plusplus": "robust_kmeans.seeding.robust_kmeans_plusplus",
     "RobustKMeans": "robust_kmeans.estimator",
