@@ -2,6 +2,6 @@
 
 from robust_kmeans.sources.base import Dataset, DatasetError
 from robust_kmeans.sources.npy import from_memmap
-from robust_kmeans.sources.opening import open_dataset
+from robust_kmeans.sources.opening import from_arrow, open_dataset
 
-__all__ = ["Dataset", "DatasetError", "from_memmap", "open_dataset"]
+__all__ = ["Dataset", "DatasetError", "from_arrow", "from_memmap", "open_dataset"]

@@ -68,6 +68,8 @@ class RowFile(ABC):
     stamp: FileStamp
     starts: NDArray[np.int64]
     """Rows at which pieces begin that can be read on their own, and the end."""
+    ranges: list[list[tuple[int, int]]]
+    """The bytes of each piece."""
 
     @property
     def n_rows(self) -> int:
@@ -82,9 +84,10 @@ class RowFile(ABC):
     def blocks(self, start: int, stop: int) -> Generator[Block, None, None]:
         """Rows start:stop in consecutive blocks, none of them empty."""
 
-    @abstractmethod
     def ask_for(self, start: int, stop: int) -> None:
-        """Have the system read what rows start:stop need, without waiting for it."""
+        """Have the system read the pieces that begin in rows start:stop, without waiting."""
+        first, last = np.searchsorted(self.starts[:-1], (start, stop))
+        self.stamp.ask_for([pair for ranges in self.ranges[first:last] for pair in ranges])
 
     @abstractmethod
     def where(self, row: int) -> str:

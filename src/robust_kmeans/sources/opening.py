@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from robust_kmeans.sources.base import Dataset
 from robust_kmeans.sources.files import ending_of, find_files
@@ -14,6 +16,12 @@ FORMATS = {
     ".npy": "npy",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+    ".csv": "text",
+    ".tsv": "text",
+    ".txt": "text",
 }
 
 Columns = Sequence[str | int] | None
@@ -27,7 +35,9 @@ def open_dataset(path: str | os.PathLike[str], columns: Columns = None) -> Datas
     path : str or path-like
         A file, a folder or a pattern such as ``"data/*.parquet"``.  Several files are joined,
         part-2 before part-10; all must have the same format, which their names tell: .npy,
-        .parquet or .pq.
+        .parquet or .pq, .feather or .arrow or .ipc, .csv (commas), .tsv or .txt (tabs).
+        Text is read once to see where its lines are; a first line of numbers is a row, not
+        a header, and values have no line breaks in them.
     columns : sequence of str, optional
         The columns to use, in this order; for .npy files, which have no names, numbers from 0.
         By default all, which then must be numeric.
@@ -65,13 +75,64 @@ def open_dataset(path: str | os.PathLike[str], columns: Columns = None) -> Datas
     return _opener(_format_of(paths))(paths, columns)
 
 
+def from_arrow(dataset: Any) -> Dataset:
+    """The files of a pyarrow data set, with the columns of its schema.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        Of Parquet, Feather or CSV files on this machine, without partitions or a filter.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If its rows are not simply those of files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.dataset
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pa.dataset.write_dataset(pa.table({"a": [1.0, 2.0]}), folder, format="parquet")
+    ...     from_arrow(pa.dataset.dataset(folder)).read(0, 2)
+    array([[1.],
+           [2.]])
+    """
+    kind = {"parquet": "parquet", "arrow": "feather", "feather": "feather", "csv": "text"}.get(
+        dataset.format.default_extname if hasattr(dataset, "files") else ""
+    )
+    # Asked for its parts, a data set with a filter raises a ValueError of its own.
+    partitioned = any(str(part.partition_expression) != "true" for part in dataset.get_fragments())
+    local = kind is not None and dataset.filesystem.type_name == "local"
+    if not local or partitioned:
+        raise ValueError(
+            f"{type(dataset).__name__} must be of Parquet, Feather or CSV files on this machine, "
+            f"without partitions; write the rows that you want to such files first."
+        )
+    if kind == "text":
+        from robust_kmeans.sources.text import open_text
+
+        return open_text(
+            dataset.files, dataset.schema.names, dataset.format.parse_options.delimiter
+        )
+    return _opener(str(kind))(dataset.files, dataset.schema.names)
+
+
 def _format_of(paths: Sequence[str]) -> str:
     formats: dict[str, str] = {}
     for path in paths:
         ending = ending_of(path, tuple(FORMATS))
         if ending is None:
+            packed = path.lower().endswith((".gz", ".bz2", ".xz", ".zip", ".zst"))
+            hint = " Unpack it: compressed text cannot be read from the middle." if packed else ""
             raise ValueError(
                 f"{path} has no known format; expected a name that ends in {', '.join(FORMATS)}."
+                f"{hint}"
             )
         formats.setdefault(FORMATS[ending], path)
     if len(formats) > 1:
@@ -85,14 +146,14 @@ def _format_of(paths: Sequence[str]) -> str:
 def _opener(kind: str) -> Callable[[Sequence[str], Columns], Dataset]:
     if kind == "npy":
         return open_npy
-    with needing_pyarrow(kind):
-        from robust_kmeans.sources.parquet import open_parquet
-
-        return open_parquet
+    with _needing_pyarrow(kind):
+        module = import_module(f"robust_kmeans.sources.{kind}")
+    opener: Callable[[Sequence[str], Columns], Dataset] = getattr(module, f"open_{kind}")
+    return opener
 
 
 @contextmanager
-def needing_pyarrow(kind: str) -> Iterator[None]:
+def _needing_pyarrow(kind: str) -> Iterator[None]:
     """Say what to install where pyarrow is missing."""
     try:
         yield

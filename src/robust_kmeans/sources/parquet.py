@@ -46,7 +46,7 @@ class ParquetRows(RowFile):
         self.stamp, self.names = stamp, names
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         self.starts = np.cumsum([0, *(group.num_rows for group in groups)])
-        self._ranges = [_byte_ranges(group, set(names)) for group in groups]
+        self.ranges = [_byte_ranges(group, set(names)) for group in groups]
 
     def blocks(self, start: int, stop: int) -> Generator[Block, None, None]:
         """Rows start:stop, batch by batch."""
@@ -70,18 +70,13 @@ class ParquetRows(RowFile):
                 f"{self.stamp.path}, row group {group} is damaged: {error}. Write it again."
             ) from error
 
-    def ask_for(self, start: int, stop: int) -> None:
-        """Have the system read the row groups that begin in start:stop, without waiting."""
-        first, last = np.searchsorted(self.starts[:-1], (start, stop))
-        self.stamp.ask_for([pair for ranges in self._ranges[first:last] for pair in ranges])
-
     def where(self, row: int) -> str:
         """The file and the place of a row in it."""
         group = self.piece_of(row)
         return f"{self.stamp.path}, row group {group}, its row {row - self.starts[group]}"
 
     def _buffer_size(self) -> int:
-        largest = max(sum(stop - start for start, stop in ranges) for ranges in self._ranges)
+        largest = max(sum(stop - start for start, stop in ranges) for ranges in self.ranges)
         if largest <= BUFFERED_BYTES:
             return 0
         return int(np.clip(BUFFERED_BYTES // len(self.names), *BUFFER_SIZE))
