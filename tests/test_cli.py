@@ -227,6 +227,7 @@ def test_compare_tries_every_seeding_and_scikit_learn(files):
     methods = json.loads(done.stdout)["methods"]
     assert {m["method"] for m in methods} == {
         "RobustKMeans", "random", "k-means++", "robust-k-means++", "tkm++", "rkm++",
+        "robust-k-means||",
         "scikit-learn KMeans",
     }  # fmt: skip
     costs = [m["mean_cost"] for m in methods]

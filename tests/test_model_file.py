@@ -13,9 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 from robust_kmeans import KMeansPlusPlus, RobustKMeans, __version__, model_file
 from robust_kmeans.datasets import make_contaminated_blobs
-from robust_kmeans.model_file import ModelFileError, npy
+from robust_kmeans.model_file import ModelFileError
 from robust_kmeans.saved import load_model
 from robust_kmeans.scaling import Scaling, fit_scaling
+from robust_kmeans.untrusted_npz import npy
 
 X = make_contaminated_blobs(
     300, n_clusters=4, n_outliers=12, n_features=3, outlier_box=1000.0, random_state=0

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robust_kmeans import RobustKMeans
-from robust_kmeans.model_file import ModelFileError, npy
+from robust_kmeans.model_file import ModelFileError
 from robust_kmeans.saved import load_model
+from robust_kmeans.untrusted_npz import npy
 from tests.test_model_file import X, assert_same_model, fitted
 
 

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -41,12 +40,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import ArrayLike, NDArray
 
-from robust_kmeans.safe_files import replacing
 from robust_kmeans.scaling import Scaling
-from robust_kmeans.untrusted_npz import FAULTS, Archive, reason
+from robust_kmeans.untrusted_npz import FAULTS, Archive, reason, write_archive
 
 FORMAT = "robust-kmeans model"
 FORMAT_VERSION = 1
@@ -140,15 +137,7 @@ class ModelContents:
 
 def write_model(path: str | os.PathLike[str], contents: ModelContents) -> None:
     """Write a model file; an existing one is replaced only when the new one is complete."""
-    entries = _entries(contents)
-    with (
-        replacing(path) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        for name, value in entries.items():
-            # A ZipInfo made by name has a fixed date: equal models give equal bytes.
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:
-                npy.write_array(stream, np.asanyarray(value), allow_pickle=False)
+    write_archive(path, _entries(contents))
 
 
 def read_model(path: str | os.PathLike[str], *, known_parameters: Collection[str]) -> ModelContents:

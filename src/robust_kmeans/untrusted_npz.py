@@ -2,6 +2,7 @@
 
 Only arrays of numbers and text come out, never Python objects, whose loading could run code.
 What is wrong with a file is said as one of `FAULTS`, whose `reason` a reader understands.
+`write_archive` writes such files, whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import sys
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-KIND_NAMES = {"U": "text", "f": "floats", "i": "integers", "iu": "integers"}
+from robust_kmeans.safe_files import replacing
+
+KIND_NAMES = {"U": "text", "f": "floats", "i": "integers", "u": "integers", "iu": "integers"}
 
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -119,6 +123,18 @@ class Archive:
         if dtype.kind == "U" and (native.reshape(-1).view(np.uint32) > sys.maxunicode).any():
             raise ValueError(f"the entry {name} is not valid unicode")
         return native
+
+
+def write_archive(path: str | os.PathLike[str], entries: Mapping[str, ArrayLike]) -> None:
+    """Write arrays as an archive; an existing one is replaced only when the new one is complete."""
+    with (
+        replacing(path) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        for name, value in entries.items():
+            # A ZipInfo made by name has a fixed date: equal contents give equal bytes.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:
+                npy.write_array(stream, np.asanyarray(value), allow_pickle=False)
 
 
 def reason(fault: BaseException) -> str:
