@@ -1,9 +1,10 @@
 """What a fit on a coreset is worth: its trimmed cost on all rows beside that of a full fit.
 
 `RobustKMeans` as it comes is fitted to all rows, and to a coreset of 1 % of them with the same k
-and z; both are judged on all rows.  Costs are ratios to the mean cost of the full fits, times
-are means, and both are over the same seeds.  Readings of X are those for the coreset, with the
-check of the values and with the one that takes the points.
+and z.  `StreamingRobustKMeans` gets the rows in the order of the data, in a hundred batches, and
+reduces blocks of them to the same 1 %.  All are judged on all rows.  Costs are ratios to the mean
+cost of the full fits, times are means, and both are over the same seeds.  Readings of X are those
+for the coreset, with the check of the values and with the one that takes the points.
 
     python benchmarks/coresets.py [--only NAME …] [--share S] [--seeds N] [--threads N] [--quick]
 """
@@ -16,30 +17,35 @@ import time
 from statistics import mean
 from typing import NamedTuple
 
+import numpy as np
 from methods import counted_readings
 from workloads import QUICK, WORKLOADS, Workload
 
 from robust_kmeans import RobustKMeans, trimmed_inertia
 from robust_kmeans.coreset import robust_coreset
+from robust_kmeans.streaming import StreamingRobustKMeans
 
 NAMES = (
     "shuttle-k5", "shuttle-k10", "shuttle-k15", "shuttle-noise-k10", "shuttle-noise-k20",
     "skin-noise-k20", "skin-noise-k40", "skin-noise-k50", "kdd10-k3", "kdd10-k5",
 )  # fmt: skip
+N_BATCHES = 100
 COLUMNS = (
     "data", "n", "d", "k", "z", "points", "readings", "cost", "worst", "coreset (s)",
-    "its fit (s)", "full fit (s)",
+    "its fit (s)", "streamed", "stream (s)", "full fit (s)",
 )  # fmt: skip
 
 
 class Run(NamedTuple):
-    """One coreset and the fit on it, and one full fit."""
+    """One coreset and the fit on it, one stream, and one full fit."""
 
     n_points: int
     n_readings: int
     cost: float
     seconds: float
     fit_seconds: float
+    streamed_cost: float
+    stream_seconds: float
     full_cost: float
     full_seconds: float
 
@@ -70,6 +76,8 @@ def main() -> None:
                     f"{max(each.cost for each in runs) / full_cost:.4f}",
                     f"{mean(each.seconds for each in runs):.3f}",
                     f"{mean(each.fit_seconds for each in runs):.3f}",
+                    f"{mean(each.streamed_cost for each in runs) / full_cost:.4f}",
+                    f"{mean(each.stream_seconds for each in runs):.3f}",
                     f"{mean(each.full_seconds for each in runs):.3f}",
                 )
             ),
@@ -96,6 +104,17 @@ def run(workload: Workload, share: float, seed: int, n_threads: int | None) -> R
         made = time.perf_counter()
     centers = model.fit(few.points, sample_weight=few.weights).cluster_centers_
     fitted = time.perf_counter()
+    stream = StreamingRobustKMeans(
+        k,
+        n_outliers=z / len(X),
+        coreset_size=int(share * len(X)),
+        random_state=seed,
+        n_threads=n_threads,
+    )
+    for batch in np.array_split(X, N_BATCHES):
+        stream.partial_fit(batch)
+    streamed_centers = stream.cluster_centers_
+    streamed = time.perf_counter()
     model.fit(X)
     full = time.perf_counter()
     return Run(
@@ -104,8 +123,10 @@ def run(workload: Workload, share: float, seed: int, n_threads: int | None) -> R
         trimmed_inertia(X, centers, n_outliers=z, n_threads=n_threads),
         made - began,
         fitted - made,
+        trimmed_inertia(X, streamed_centers, n_outliers=z, n_threads=n_threads),
+        streamed - fitted,
         model.inertia_,
-        full - fitted,
+        full - streamed,
     )
 
 
