@@ -16,7 +16,7 @@ from robust_kmeans import RobustKMeans, __version__
 from robust_kmeans.checkpoint import (
     Checkpoint,
     CheckpointError,
-    LloydPosition,
+    Midway,
     PastRun,
     RandomPosition,
     Saved,
@@ -39,11 +39,24 @@ def centers(draw, dtype, shape):
     return draw(arrays.arrays(dtype, shape, elements=finite))
 
 
+cuts = st.builds(
+    Cut,
+    value=any_float,
+    row=st.integers(0, 2**62),
+    trimmed=any_float,
+    weight=any_float,
+    cost=any_float,
+    nearby=st.integers(-(2**62), 2**62),
+)
+
+
 @st.composite
 def runs(draw, dtype, shape):
     number = st.integers(1, 10**6)
     return tuple(
-        PastRun(draw(number), draw(centers(dtype, shape)), draw(histories), draw(number))
+        PastRun(
+            draw(number), draw(centers(dtype, shape)), draw(cuts), draw(histories), draw(number)
+        )
         for _ in range(draw(st.integers(0, 3)))
     )
 
@@ -62,17 +75,10 @@ def saved_fits(draw):
     k, d = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     lloyd = None
     if draw(st.booleans()):
-        lloyd = LloydPosition(
+        lloyd = Midway(
             draw(centers(dtype, (k, d))),
             ClusterTotals(draw(centers("float64", (k, d))), draw(centers("float64", (k,)))),
-            Cut(
-                value=draw(any_float),
-                row=draw(st.integers(0, 2**62)),
-                trimmed=draw(any_float),
-                weight=draw(any_float),
-                cost=draw(any_float),
-                nearby=draw(st.integers(-(2**62), 2**62)),
-            ),
+            draw(cuts),
             draw(any_float),
             draw(histories),
         )
@@ -81,6 +87,7 @@ def saved_fits(draw):
         run=draw(st.integers(1, 100)),
         random=draw(random_positions()),
         lloyd=lloyd,
+        swaps=draw(histories),
         begun=draw(runs(dtype, (k, d))),
         finished=draw(runs(dtype, (k, d))),
     )
@@ -111,8 +118,8 @@ def example():
         "lloyd",
         2,
         RandomPosition.of(np.random.RandomState(3)),
-        LloydPosition(np.array([[1.5], [2.5]], np.float32), rest, cut, 1 / 3, (2.0, 1 / 7)),
-        (PastRun(1, np.array([[1.0], [2.0]], np.float32), (9.0, 1 / 3), 1),),
+        Midway(np.array([[1.5], [2.5]], np.float32), rest, cut, 1 / 3, (2.0, 1 / 7)),
+        begun=(PastRun(1, np.array([[1.0], [2.0]], np.float32), cut, (9.0, 1 / 3), 1),),
     )
 
 
@@ -261,7 +268,7 @@ def changed(file, **entries):
         ({"random_key": np.zeros(624, np.uint64)}, "random_key is not a state of MT19937"),
         ({"random_place": np.int64(-9)}, "random_key is not a state of MT19937"),
         ({"random_place": np.int64(625)}, "random_key is not a state of MT19937"),
-        ({"cut_reals": np.zeros(3)}, "values to unpack"),
+        ({"lloyd_cut_reals": np.zeros(3)}, "values to unpack"),
         ({"stage": np.array([None])}, "Python objects"),
     ],
 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robust_kmeans.execution.base import Execution
+from robust_kmeans.lloyd import LloydRun, Midway
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.totals import ClusterTotals
 from robust_kmeans.untrusted_npz import FAULTS, Archive, reason, write_archive
@@ -33,6 +35,8 @@ from robust_kmeans.untrusted_npz import FAULTS, Archive, reason, write_archive
 FORMAT = "robust-kmeans checkpoint"
 FORMAT_VERSION = 1
 GENERATOR, KEY_LENGTH = "MT19937", 624
+# Seconds between two iterations that are saved: less is lost than it takes to begin again.
+INTERVAL = 2.0
 
 Floats = NDArray[np.floating]
 Fingerprint = Mapping[str, bool | int | float | str | None]
@@ -70,24 +74,19 @@ class RandomPosition:
 
 
 @dataclass(frozen=True, eq=False)
-class LloydPosition:
-    """Trimmed Lloyd between two iterations: all but the states, which follow from the centres."""
-
-    centers: Floats
-    totals: ClusterTotals
-    cut: Cut
-    cost_when_totalled: float
-    history: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class PastRun:
-    """A run that waits for its end, or has come to it: its number, centres, and ρ on the way."""
+    """A run that waits for its end, or has come to it: its number, and all but its states."""
 
     number: int
     centers: Floats
+    cut: Cut
     history: tuple[float, ...]
     n_iter: int
+
+    @classmethod
+    def of(cls, number: int, run: LloydRun) -> PastRun:
+        """A run without its states."""
+        return cls(number, run.centers, run.cut, run.history, run.n_iter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +96,14 @@ class Saved:
     Attributes
     ----------
     stage : str
-        What it was doing, in the words of `Progress`.
+        What it was doing: Lloyd before the swaps ("lloyd"), or after them ("end").
     run : int
         In which of its runs.
     random : RandomPosition
-    lloyd : LloydPosition, optional
+    lloyd : Midway, optional
         Where it was within Lloyd.
+    swaps : tuple of float
+        ρ before the swaps and after each, if Lloyd came after them.
     begun, finished : tuple of PastRun
         Runs that have had their first iterations, and those that have ended.
     """
@@ -110,7 +111,8 @@ class Saved:
     stage: str
     run: int
     random: RandomPosition
-    lloyd: LloydPosition | None = None
+    lloyd: Midway | None = None
+    swaps: tuple[float, ...] = ()
     begun: tuple[PastRun, ...] = ()
     finished: tuple[PastRun, ...] = ()
 
@@ -195,6 +197,68 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
+class Diary:
+    """What one fit notes on its way: in memory, and in a checkpoint where there is one.
+
+    Parameters
+    ----------
+    random : numpy.random.RandomState
+        Of the fit; where a checkpoint is continued, it is put back to where it stood.
+    checkpoint : Checkpoint, optional
+
+    Attributes
+    ----------
+    begun, finished : list of PastRun
+        Runs that have had their first iterations, and those that have ended.
+    """
+
+    def __init__(self, random: np.random.RandomState, checkpoint: Checkpoint | None = None) -> None:
+        self._random, self._checkpoint = random, checkpoint
+        self._last = None if checkpoint is None else checkpoint.load()
+        self._due = 0.0
+        self.begun: list[PastRun] = []
+        self.finished: list[PastRun] = []
+        if self._last is not None:
+            self._last.random.restore(random)
+            self.begun += self._last.begun
+            self.finished += self._last.finished
+
+    def left_off(self, stage: str, run: int) -> tuple[Midway, tuple[float, ...]] | None:
+        """Where Lloyd of this stage and run was left, and ρ of the swaps before it, if it was."""
+        last = self._last
+        if last is None or last.lloyd is None or (last.stage, last.run) != (stage, run):
+            return None
+        return last.lloyd, last.swaps
+
+    def keep(self, stage: str, run: int, lloyd: Midway, swaps: tuple[float, ...] = ()) -> None:
+        """Note an iteration; not every one is saved where they are quick."""
+        if self._checkpoint is not None and time.monotonic() >= self._due:
+            self._save(stage, run, lloyd, swaps)
+
+    def begin(self, run: PastRun) -> None:
+        """Note that a run has had its first iterations."""
+        self.begun.append(run)
+        self._save("lloyd", run.number)
+
+    def finish(self, run: PastRun) -> None:
+        """Note that a run has come to its end."""
+        self.finished.append(run)
+        self._save("end", run.number)
+
+    def _save(
+        self,
+        stage: str,
+        run: int,
+        lloyd: Midway | None = None,
+        swaps: tuple[float, ...] = (),
+    ) -> None:
+        if self._checkpoint is not None:
+            here = RandomPosition.of(self._random)
+            past = tuple(self.begun), tuple(self.finished)
+            self._checkpoint.save(Saved(stage, run, here, lloyd, swaps, *past))
+            self._due = time.monotonic() + INTERVAL
+
+
 def fingerprint_of(
     data: Execution, n_clusters: int, n_outliers: float, parameters: Fingerprint
 ) -> dict[str, bool | int | float | str | None]:
@@ -224,18 +288,18 @@ def _entries(saved: Saved) -> dict[str, ArrayLike]:
         "random_place": np.int64(saved.random.place),
         "random_has_gauss": np.int64(saved.random.has_gauss),
         "random_gauss": np.float64(saved.random.gauss),
+        "swaps": np.array(saved.swaps, dtype=np.float64),
         "in_lloyd": np.int64(saved.lloyd is not None),
     }
     if saved.lloyd is not None:
-        lloyd, cut = saved.lloyd, saved.lloyd.cut
+        lloyd = saved.lloyd
         entries |= {
             "lloyd_centers": lloyd.centers,
             "lloyd_sums": lloyd.totals.sums,
             "lloyd_mass": lloyd.totals.mass,
             "lloyd_cost_when_totalled": np.float64(lloyd.cost_when_totalled),
             "lloyd_history": np.array(lloyd.history, dtype=np.float64),
-            "cut_reals": np.array([cut.value, cut.trimmed, cut.weight, cut.cost]),
-            "cut_integers": np.array([cut.row, cut.nearby], dtype=np.int64),
+            **_cut_entries("lloyd_cut", lloyd.cut),
         }
     return entries | _run_entries("begun", saved.begun) | _run_entries("finished", saved.finished)
 
@@ -248,7 +312,15 @@ def _run_entries(name: str, runs: Sequence[PastRun]) -> dict[str, ArrayLike]:
     for i, run in enumerate(runs):
         entries[f"{name}_{i}_centers"] = run.centers
         entries[f"{name}_{i}_history"] = np.array(run.history, dtype=np.float64)
+        entries |= _cut_entries(f"{name}_{i}_cut", run.cut)
     return entries
+
+
+def _cut_entries(name: str, cut: Cut) -> dict[str, ArrayLike]:
+    return {
+        f"{name}_reals": np.array([cut.value, cut.trimmed, cut.weight, cut.cost]),
+        f"{name}_integers": np.array([cut.row, cut.nearby], dtype=np.int64),
+    }
 
 
 def _check_format(file: Archive) -> None:
@@ -276,6 +348,7 @@ def _saved(file: Archive) -> Saved:
         run=file.integer("run"),
         random=_random(file),
         lloyd=_lloyd(file) if file.integer("in_lloyd") else None,
+        swaps=tuple(file.array("swaps", "f", 1).tolist()),
         begun=_runs(file, "begun"),
         finished=_runs(file, "finished"),
     )
@@ -290,20 +363,24 @@ def _random(file: Archive) -> RandomPosition:
     return RandomPosition(key, place, file.integer("random_has_gauss"), gauss)
 
 
-def _lloyd(file: Archive) -> LloydPosition:
+def _lloyd(file: Archive) -> Midway:
     centers = file.array("lloyd_centers", "f", 2)
     totals = ClusterTotals(file.array("lloyd_sums", "f", 2), file.array("lloyd_mass", "f", 1))
     if totals.sums.shape != centers.shape or totals.mass.shape != centers.shape[:1]:
         raise ValueError("its centres and totals do not belong together")
-    value, trimmed, weight, cost = file.array("cut_reals", "f", 1).tolist()
-    row, nearby = file.array("cut_integers", "i", 1).tolist()
-    return LloydPosition(
+    return Midway(
         centers,
         totals,
-        Cut(value, row, trimmed, weight, cost, nearby),
+        _cut(file, "lloyd_cut"),
         float(file.number("lloyd_cost_when_totalled")),
         tuple(file.array("lloyd_history", "f", 1).tolist()),
     )
+
+
+def _cut(file: Archive, name: str) -> Cut:
+    value, trimmed, weight, cost = file.array(f"{name}_reals", "f", 1).tolist()
+    row, nearby = file.array(f"{name}_integers", "i", 1).tolist()
+    return Cut(value, row, trimmed, weight, cost, nearby)
 
 
 def _runs(file: Archive, name: str) -> tuple[PastRun, ...]:
@@ -311,6 +388,7 @@ def _runs(file: Archive, name: str) -> tuple[PastRun, ...]:
         PastRun(
             number,
             file.array(f"{name}_{i}_centers", "f", 2),
+            _cut(file, f"{name}_{i}_cut"),
             tuple(file.array(f"{name}_{i}_history", "f", 1).tolist()),
             n_iter,
         )

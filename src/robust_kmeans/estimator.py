@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from robust_kmeans.checkpoint import Checkpoint, fingerprint_of
 from robust_kmeans.clustering import finish
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.inputs import elsewhere, in_dtype, opened
@@ -94,6 +98,11 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         being read and for what is kept per row, by default half of the machine's.  What is
         kept per row beyond it goes to files without a name, in the folder for temporary files
         (TMPDIR).  It never changes the result.
+    checkpoint : path-like, optional
+        A file in which a long fit keeps, every few seconds, how far it has come.  If the fit is
+        interrupted or killed, the next one with the same file, data and parameters goes on from
+        there, and ends with the same result; then the file is removed.  Not with
+        ``n_outliers="auto"``.
     callback : callable, optional
         Called with a `Progress` after each seeding, each iteration and each few candidates of
         local search; what it returns is ignored, and what it raises ends the fit.
@@ -161,6 +170,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         tol: float = 1e-4,
         n_threads: int | None = None,
         memory_limit: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         callback: Callback | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -177,6 +187,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.tol = tol
         self.n_threads = n_threads
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.callback = callback
         self.verbose = verbose
         self.random_state = random_state
@@ -255,7 +266,11 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
         def fit(z: float) -> LloydRun:
             LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
-            return solve(data, self.n_clusters, z, seeding, plan, random, self._report)
+            checkpoint = self._checkpoint(data, z)
+            run = solve(data, self.n_clusters, z, seeding, plan, random, self._report, checkpoint)
+            if checkpoint is not None:
+                checkpoint.remove()
+            return run
 
         if not isinstance(self.n_outliers, str):
             z = outlier_budget(data, self.n_outliers)
@@ -326,6 +341,11 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if not isinstance(self.local_search, str):
             check_count("local_search", self.local_search, least=0)
         check_oversampling(self.oversampling)
+        if self.checkpoint is not None and isinstance(self.n_outliers, str):
+            raise ValueError(
+                'checkpoint works with a number or a share of outliers; n_outliers="auto" is many '
+                "fits. Leave checkpoint out, or count the outliers on a sample first."
+            )
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback={self.callback!r} must be callable with one argument.")
         if self._starts_from_array() and self.n_init > 1:
@@ -343,6 +363,26 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             return self.local_search
         # Who gives centres wants clusters near them, and in their order.
         return 0 if self._starts_from_array() else default_steps(self.n_clusters)
+
+    def _checkpoint(self, data: Execution, z: float) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        given = self.init if isinstance(self.init, str) else None
+        if self._starts_from_array():
+            given = hashlib.sha256(np.asarray(self.init).tobytes()).hexdigest()
+        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        parameters = {
+            "init": given,
+            "eta": self.eta,
+            "n_local_trials": self.n_local_trials,
+            "oversampling": self.oversampling,
+            "local_search": self._search_steps(),
+            "n_init": self.n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "random_state": None if seed is None else int(seed),
+        }
+        return Checkpoint(self.checkpoint, fingerprint_of(data, self.n_clusters, z, parameters))
 
     def _report(self, progress: Progress) -> None:
         log_progress(progress)

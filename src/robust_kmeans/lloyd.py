@@ -64,8 +64,8 @@ class Midway:
     """
 
     centers: NDArray[np.floating]
-    cut: Cut
     totals: ClusterTotals
+    cut: Cut
     cost_when_totalled: float
     history: tuple[float, ...]
 
@@ -117,7 +117,7 @@ def trimmed_lloyd(
         else:
             states, cut_changes = data.run(UPDATE_CUT, states, UpdateShared(cut, moved))
             totals = add_totals([totals.after_move(centers, moved), changes, cut_changes])
-        now = Midway(moved, cut, totals, cost_when_totalled, (*now.history, cut.cost))
+        now = Midway(moved, totals, cut, cost_when_totalled, (*now.history, cut.cost))
         _tell(now, report, keep)
     return LloydRun(now.centers, states, now.cut, now.history, n_iter=len(now.history) - 1)
 
@@ -125,7 +125,7 @@ def trimmed_lloyd(
 def _begin(data: Execution, start: Placed) -> tuple[States, Midway]:
     cut, centers = start.cut, start.centers
     states, totals = data.run(UPDATE, start.states, UpdateShared(cut, centers))
-    return states, Midway(centers, cut, totals, cut.cost, (cut.cost,))
+    return states, Midway(centers, totals, cut, cut.cost, (cut.cost,))
 
 
 def _go_on(data: Execution, start: Midway) -> tuple[States, Midway]:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robust_kmeans.checkpoint import Checkpoint, Diary, PastRun
 from robust_kmeans.coreset import make_coreset
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.execution.memory import InMemory
@@ -23,6 +23,7 @@ from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.local_search import Search, search_swaps
 from robust_kmeans.reporting import Callback, Progress
 from robust_kmeans.seeding.drawing import Seeding
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.trimming import Placed, place
 from robust_kmeans.validation import as_centers
 
@@ -48,15 +49,6 @@ class Plan:
     tol: float
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A run after its first iterations: its number, its centres, and ρ on the way."""
-
-    number: int
-    centers: NDArray[np.floating]
-    history: tuple[float, ...]
-
-
 def solve(
     data: Execution,
     n_clusters: int,
@@ -65,87 +57,102 @@ def solve(
     plan: Plan,
     random: np.random.RandomState,
     callback: Callback,
+    checkpoint: Checkpoint | None = None,
 ) -> LloydRun:
-    """The run that ends with the least trimmed cost; the first of equals."""
+    """The run that ends with the least trimmed cost; the first of equals.
+
+    With a `checkpoint`, it goes on from what was saved there.
+    """
+    diary = Diary(random, checkpoint)
+    halves = _Halves(data, n_clusters, n_outliers, seeding, plan, random, diary)
     if plan.n_init == 1 and not plan.n_steps:
-        return _begin(
-            data, n_clusters, n_outliers, seeding, plan, plan.max_iter, random,
-            _Voice(plan, callback, 1),
-        )  # fmt: skip
+        return halves.begin(1, plan.max_iter, _Voice(plan, callback, 1))
     iterations = min(plan.max_iter, FIRST_ITERATIONS)
-    begun = []
-    for number in range(1, plan.n_init + 1):
-        run = _begin(
-            data, n_clusters, n_outliers, seeding, plan, iterations, random,
-            _Voice(plan, callback, number),
-        )  # fmt: skip
-        begun.append(Begun(number, run.centers, run.history))
+    for number in range(len(diary.begun) + 1, plan.n_init + 1):
+        run = halves.begin(number, iterations, _Voice(plan, callback, number))
+        diary.begin(PastRun.of(number, run))
         del run  # its states: memory for the next run
-    begun.sort(key=lambda run: run.history[-1])
+    promising = sorted(diary.begun, key=_cost)[: -(-plan.n_init // FINISHED_SHARE)]
     best: LloydRun | None = None
-    for each in begun[: -(-plan.n_init // FINISHED_SHARE)]:
-        found = _finish(data, n_outliers, each, plan, random, _Voice(plan, callback, each.number))
+    for begun in promising[len(diary.finished) :]:
+        found = halves.finish(begun, _Voice(plan, callback, begun.number))
+        diary.finish(PastRun.of(begun.number, found))
         if best is None or found.inertia < best.inertia:
             best = found
-    assert best is not None
+    winner = min(diary.finished, key=_cost)
+    if best is None or winner.centers is not best.centers:
+        # It had come to its end before the checkpoint was continued.
+        states, _ = data.run(ASSIGN, None, Centers(winner.centers))
+        return LloydRun(winner.centers, states, winner.cut, winner.history, winner.n_iter)
     return best
 
 
-def _begin(
-    data: Execution,
-    n_clusters: int,
-    n_outliers: float,
-    seeding: Seeding,
-    plan: Plan,
-    iterations: int,
-    random: np.random.RandomState,
-    voice: _Voice,
-) -> LloydRun:
-    seeds = seeding.seed(data, n_clusters, n_outliers, random)
-    data.tidy()
-    # A seeding may be the user's own.
-    centers = as_centers(
-        seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"
-    )
-    return trimmed_lloyd(
-        data,
-        place(data, centers, n_outliers),
-        n_outliers,
-        max_iter=iterations,
-        tol=plan.tol,
-        report=voice.begun,
-    )
+def _cost(run: PastRun) -> float:
+    return run.history[-1]
 
 
-def _finish(
-    data: Execution,
-    n_outliers: float,
-    begun: Begun,
-    plan: Plan,
-    random: np.random.RandomState,
-    voice: _Voice,
-) -> LloydRun:
-    n_first = len(begun.history) - 1
-    search = _search_coreset if data.large and plan.n_steps else search_swaps
-    swapped = search(
-        data,
-        # Anew, because Lloyd loosens the bounds that local search takes for distances.
-        place(data, begun.centers, n_outliers),
-        n_outliers,
-        n_steps=plan.n_steps,
-        random=random,
-        report=voice.tried,
-    )
-    end = trimmed_lloyd(
-        data,
-        swapped.end,
-        n_outliers,
-        max_iter=max(0, plan.max_iter - n_first),
-        tol=plan.tol,
-        report=lambda step, inertia: voice.ended(n_first, step, inertia),
-    )
-    history = (*begun.history[:-1], *swapped.history[:-1], *end.history)
-    return replace(end, history=history, n_iter=n_first + end.n_iter)
+@dataclass(frozen=True)
+class _Halves:
+    """The two halves of a run, before and after runs are compared."""
+
+    data: Execution
+    n_clusters: int
+    n_outliers: float
+    seeding: Seeding
+    plan: Plan
+    random: np.random.RandomState
+    diary: Diary
+
+    def begin(self, number: int, iterations: int, voice: _Voice) -> LloydRun:
+        """Seeds, and the first iterations."""
+        left_off = self.diary.left_off("lloyd", number)
+        return trimmed_lloyd(
+            self.data,
+            self._seeds() if left_off is None else left_off[0],
+            self.n_outliers,
+            max_iter=iterations,
+            tol=self.plan.tol,
+            report=voice.begun,
+            keep=lambda midway: self.diary.keep("lloyd", number, midway),
+        )
+
+    def _seeds(self) -> Placed:
+        data = self.data
+        seeds = self.seeding.seed(data, self.n_clusters, self.n_outliers, self.random)
+        data.tidy()
+        # A seeding may be the user's own.
+        centers = as_centers(
+            seeds.centers, self.n_clusters, data.n_features, data.dtype, "what the seeding returned"
+        )
+        return place(data, centers, self.n_outliers)
+
+    def finish(self, begun: PastRun, voice: _Voice) -> LloydRun:
+        """Swaps, and the last iterations."""
+        left_off = self.diary.left_off("end", begun.number)
+        start, swaps = self._swapped(begun, voice) if left_off is None else left_off
+        end = trimmed_lloyd(
+            self.data,
+            start,
+            self.n_outliers,
+            max_iter=max(0, self.plan.max_iter - begun.n_iter),
+            tol=self.plan.tol,
+            report=lambda step, inertia: voice.ended(begun.n_iter, step, inertia),
+            keep=lambda midway: self.diary.keep("end", begun.number, midway, swaps),
+        )
+        history = (*begun.history[:-1], *swaps[:-1], *end.history)
+        return replace(end, history=history, n_iter=begun.n_iter + end.n_iter)
+
+    def _swapped(self, begun: PastRun, voice: _Voice) -> Search:
+        search = _search_coreset if self.data.large and self.plan.n_steps else search_swaps
+        return search(
+            self.data,
+            # Anew, because Lloyd loosens the bounds that local search takes for distances.
+            place(self.data, begun.centers, self.n_outliers),
+            self.n_outliers,
+            n_steps=self.plan.n_steps,
+            random=self.random,
+            report=voice.tried,
+        )
 
 
 def _search_coreset(

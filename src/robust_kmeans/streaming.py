@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_kmeans.coreset import LEAST_PER_CLUSTER
 from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.inputs import opened
 from robust_kmeans.stream_summary import Points, Reduction, StreamSummary, nothing_yet
 from robust_kmeans.validation import (
     ROW_OPTIONS,
@@ -38,7 +39,6 @@ from robust_kmeans.validation import (
     check_positive,
     check_share,
     clear_errors,
-    open_array,
 )
 
 # "auto": enough that a fit on a coreset is within a few per cent of one on all rows.
@@ -285,7 +285,7 @@ class StreamingRobustKMeans(
             rows = as_dtype(rows, self._corners.dtype)
         names = getattr(self, "feature_names_in_", None)
         corners = None if reset else self._corners
-        with open_array(rows, n_threads=self.n_threads, feature_names=names, centers=corners):
+        with opened(rows, n_threads=self.n_threads, feature_names=names, centers=corners):
             return rows, as_weights(sample_weight, len(rows))
 
     def _check_parameters(self) -> None:
