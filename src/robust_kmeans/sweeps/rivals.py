@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.kernels import order
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep
 from robust_kmeans.sweeps.distances import assigned
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
@@ -51,18 +52,12 @@ def _judge(chunk: Chunk, _state: object, shared: Rivals) -> tuple[None, list[Jud
 
 
 def _nearest_rows(chunk: Chunk, state: RowState, n_clusters: int) -> NearestRows:
-    labels, d2 = state.labels, state.d2.astype(np.float64)
-    if chunk.weights.size:
-        d2[chunk.weights == 0] = np.inf
-    least = np.full(n_clusters, np.inf)
-    np.minimum.at(least, labels, d2)
-    hits = np.flatnonzero((d2 == least[labels]) & (d2 < np.inf))
-    found, first = np.unique(labels[hits], return_index=True)
-    indices = np.full(n_clusters, -1, np.int64)
+    least, positions = np.full(n_clusters, np.inf), np.full(n_clusters, -1, np.int64)
+    order.nearest_rows(state.d2, state.labels, chunk.weights, least, positions)
+    found = positions >= 0
     points = np.zeros((n_clusters, chunk.n_features), chunk.dtype)
-    nearest = hits[first]
-    indices[found], points[found] = chunk.start + nearest, chunk.rows[nearest]
-    return NearestRows(least, indices, points)
+    points[found] = chunk.rows[positions[found]]
+    return NearestRows(least, np.where(found, chunk.start + positions, -1), points)
 
 
 def _merge(parts: Sequence[list[Judged]]) -> list[Judged]:
