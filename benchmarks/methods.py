@@ -178,7 +178,7 @@ METHODS = [
 # ------------------------------------------------------------------------------ readings
 
 # Steps of these modules read rows, but for those that only touch the state.
-READING_MODULES = ("distances", "seeding", "swaps", "checks")
+READING_MODULES = ("distances", "seeding", "swaps", "checks", "rivals")
 READING_STEPS = ("means._update", "coreset._sample")
 NOT_READING = ("seeding._start", "seeding._take", "swaps._losses")
 

@@ -24,9 +24,11 @@ from robust_kmeans import (
 )
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.seeding.reduction import trimmed_reduction
+from robust_kmeans.seeding.reduction import rows_next_to_best, trimmed_reduction
 from robust_kmeans.seeding.registry import resolve_init, seeding_by_name
-from robust_kmeans.sweeps.sampling import NEAREST_ROWS, NearestShared, Row
+from robust_kmeans.sweeps.order import KeyRange
+from robust_kmeans.sweeps.rivals import JUDGE, Rivals
+from robust_kmeans.sweeps.sampling import Row
 from robust_kmeans.trimming import place
 from tests import oracle
 from tests.strategies import problems
@@ -162,21 +164,39 @@ def test_integer_weights_equal_contiguous_repeated_rows(open_data, seeding):
 
 @given(problem=problems(weighted=True))
 @settings(max_examples=40)
-def test_nearest_rows_equal_the_oracle(open_data, problem):
-    X, k, z, weights, seed, n_chunks = problem
-    centers = X[np.random.RandomState(seed).permutation(len(X))[:k]] + X.dtype.type(0.25)
-    distances = oracle.squared_distances(X, centers)
-    labels, d2 = distances.argmin(axis=1), distances.min(axis=1)
-    kept = oracle.kept_weights(d2, z, weights) > 0
+def test_rivals_measured_together_equal_the_oracle(open_data, problem):
+    X, k, _, weights, seed, n_chunks = problem
+    order = np.random.RandomState(seed).permutation(len(X))
+    sets = (X[order[:k]] + X.dtype.type(0.25), X[order[:1]])
     with open_data(X, weights, n_chunks) as rows:
-        placed = place(rows, centers, z)
-        found = rows.summarise(NEAREST_ROWS, placed.states, NearestShared(placed.cut, k))
-    for j in range(k):
-        mine = np.flatnonzero(kept & (labels == j))
-        expected = mine[np.argmin(d2[mine])] if mine.size else -1
-        assert found.indices[j] == expected
-        if mine.size:
-            np.testing.assert_array_equal(found.points[j], X[expected])
+        judged = rows.summarise(JUDGE, None, Rivals(sets, KeyRange(0, 2**20)))
+    for centers, found in zip(sets, judged, strict=True):
+        distances = oracle.squared_distances(X, centers)
+        labels, d2 = distances.argmin(axis=1), distances.min(axis=1)
+        assert found.look.sums.sum() == pytest.approx(weights @ d2, rel=1e-6)
+        for j in range(len(centers)):
+            mine = np.flatnonzero((weights > 0) & (labels == j))
+            expected = mine[np.argmin(d2[mine])] if mine.size else -1
+            assert found.nearest.indices[j] == expected
+            if mine.size:
+                np.testing.assert_array_equal(found.nearest.points[j], X[expected])
+
+
+@given(problem=problems())
+@settings(max_examples=60)
+def test_the_finalist_with_the_least_cost_wins(problem):
+    X, k, z, _, seed, _ = problem
+    random = np.random.RandomState(seed)
+    sets = [X[random.permutation(len(X))[:k]] for _ in range(4)]
+    with InMemory(X, n_threads=1) as data:
+        cut = place(data, X[random.permutation(len(X))[: 2 * k]], z).cut
+        rows = rows_next_to_best(data, sets, z, cut)
+    costs = [oracle.trimmed_cost(oracle.squared_distances(X, c).min(axis=1), z) for c in sets]
+    # Centres that are rows are their own nearest rows, or rows equal to them.
+    chosen = {tuple(row.point) for row in rows}
+    winners = [costs[i] for i in range(4) if chosen == {tuple(center) for center in sets[i]}]
+    assert winners
+    assert min(winners) <= 1.001 * min(costs) + 1e-9
 
 
 def test_a_name_takes_oversampling_where_the_method_has_it():

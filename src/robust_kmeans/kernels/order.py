@@ -195,6 +195,21 @@ def within(d2, least, most, out):
 
 
 @jit
+def nearest_rows(d2, labels, weights, least, positions):
+    """Per cluster the first of its nearest rows, of those that weigh something.
+
+    IN     d2 (m,), labels (m,), weights (m,) or (0,)
+    INOUT  least (k,), float64, and positions (k,): the least D², and where it is
+    """
+    weighted = weights.shape[0] > 0
+    for i in range(d2.shape[0]):
+        label = labels[i]
+        if d2[i] < least[label] and not (weighted and weights[i] == 0.0):
+            least[label] = d2[i]
+            positions[label] = i
+
+
+@jit
 def mass_at(d2, weights, value):
     """Weight of the rows with D² = value.
 

@@ -8,7 +8,7 @@ for the rest of its rows.  Two ways to go on:
              their own: robust seeding, then trimmed Lloyd, several times.  How much of their
              weight is outliers is not known: at most z, and at most what the t − k lightest
              weigh; restarts take turns with that, a quarter, a sixteenth and a 64th of it.  The
-             best of each budget is measured on all rows, and the one with the least trimmed
+             best of each budget are measured on all rows, and the one with the least trimmed
              cost ρ wins.  Its centres are means: seeds are the rows next to them.
 ``plain``    Weighted k-means++ among the candidates, several times; the choice that is cheapest
              on them wins (Deshpande, Kacham & Pratap 2020).  A far outlier among the candidates
@@ -17,28 +17,31 @@ for the rest of its rows.  Two ways to go on:
 A few candidates more than k are enough (docs/evaluation.md has figures).  Rows next to the means
 cost a little more than the means themselves, and trimmed Lloyd ends at the same cost.
 
-Cost: trimmed, a reading of X for the candidates and one per budget; plain, passes over the
-state.  The rest is on the candidates alone.
+Cost: trimmed, a reading of X for the candidates, one for their means and one for the best of all
+budgets together; plain, passes over the state.  The rest is on the candidates alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.kernels.order import value_of
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
 from robust_kmeans.seeding.drawing import Seeds, as_seeds, n_trials
 from robust_kmeans.seeding.kmeans_plusplus import KMeansPlusPlus
 from robust_kmeans.seeding.robust_draws import draw_robustly
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, UPDATE, ClusterShared, UpdateShared
-from robust_kmeans.sweeps.sampling import NEAREST_ROWS, NearestShared, Row
-from robust_kmeans.trimming import find_cut, place
+from robust_kmeans.sweeps.order import N_BINS, KeyRange, estimates
+from robust_kmeans.sweeps.rivals import JUDGE, Rivals
+from robust_kmeans.sweeps.sampling import Row
+from robust_kmeans.trimming import END, OCTAVE, find_cut, place, where_to_look
 
 Reduction = Literal["trimmed", "plain"]
 REDUCTIONS = ("trimmed", "plain")
@@ -51,6 +54,10 @@ MANY_BUDGETS = tuple(2.0**-i for i in range(6))
 """For ten times k candidates, of which many are outliers: how many matters more."""
 ETA = 0.5
 MAX_ITER = 20
+# The cut of k centres is looked for so many octaves above that of the candidates.
+WIDE = 16
+# Costs that differ by less than this share are the same to a seeding.
+SAME_COST = 1e-3
 
 
 def check_reduction(reduction: object) -> None:
@@ -137,16 +144,7 @@ def reduce_assigned(
     parts = [budget * share for share in budgets]
     with InMemory(means.astype(data.dtype), mass, n_threads=1) as small:
         finalists = _best_per_budget(small, n_clusters, parts, random, n_restarts)
-    best = min(
-        (place(data, finalist, n_outliers, cut) for finalist in finalists),
-        key=lambda found: found.inertia,
-    )
-    nearest = data.summarise(NEAREST_ROWS, best.states, NearestShared(best.cut, n_clusters))
-    rows = [
-        Row(int(index), point)
-        for index, point in zip(nearest.indices, nearest.points, strict=True)
-        if index >= 0
-    ]
+    rows = rows_next_to_best(data, finalists, n_outliers, cut)
     # A centre may have lost its last row: the heaviest candidates stand in.
     chosen = {row.index for row in rows}
     spare = [candidates[i] for i in useful[np.argsort(-mass, kind="stable")]]
@@ -173,6 +171,41 @@ def _best_per_budget(
         if part not in best or run.inertia < best[part].inertia:
             best[part] = run
     return [run.centers for run in best.values()]
+
+
+def rows_next_to_best(
+    data: Execution, finalists: list[NDArray[np.floating]], n_outliers: float, cut: Cut
+) -> list[Row]:
+    """The rows next to those centres that leave the least trimmed cost, unless they are trimmed.
+
+    One reading for all finalists.  It shows their costs within a few rows' share: only where
+    that is too little to tell them apart, which is rare, they are measured one by one.
+    """
+    keys = _above(where_to_look(data.dtype, cut), data.dtype)
+    judged = data.summarise(JUDGE, None, Rivals(tuple(finalists), keys))
+    nothing = np.zeros((2, 1, N_BINS + 2))
+    looks = [each.look for each in judged if each.look is not None]
+    found = [estimates(look, keys, nothing, n_outliers, data.dtype) for look in looks]
+    costs, errors = np.array([(each.costs[0], each.errors[0]) for each in found]).T
+    close = np.flatnonzero(costs - errors <= np.min(costs + errors))
+    if len(close) > 1 and errors[close].max() > SAME_COST * costs.min():
+        for i in close:
+            costs[i] = place(data, finalists[i], n_outliers).inertia
+    best = int(close[np.argmin(costs[close])])
+    end, _ = looks[best].bin_past(n_outliers)
+    beyond = value_of(keys.low + (end << keys.shift), data.dtype) if end <= N_BINS else np.inf
+    nearest = judged[best].nearest
+    return [
+        Row(int(index), point)
+        for d2, index, point in zip(*nearest, strict=True)
+        if index >= 0 and (d2 < beyond or not n_outliers)
+    ]
+
+
+def _above(near: KeyRange, dtype: np.dtype[Any]) -> KeyRange:
+    """Keys near a cut and above it, where the cut of fewer centres is."""
+    end = END[dtype]
+    return KeyRange(near.low, min(near.low + WIDE * OCTAVE[dtype], end) if near.low else end)
 
 
 def plain_reduction(

@@ -7,6 +7,7 @@
 ``sampling``   drawing rows (passes over D²)
 ``coins``      rows that join by a coin of their own (passes over D²)
 ``seeding``    candidates for a centre, read together and taken one after the other
+``rivals``     several sets of centres in one reading
 ``means``      cluster totals, once the cut is known
 ``rows``       what is collected row by row: labels, scores, distances
 ``checks``     the look at the input

@@ -1,8 +1,8 @@
 """Sweeps that draw rows: total weight per chunk, then one row of one chunk.
 
 No running sum over all rows is ever made: the driver finds the chunk from the chunks'
-totals, and one step finds the row in it.  Two more sweeps serve seedings: what lies below a
-threshold, and the rows next to centres.
+totals, and one step finds the row in it.  One more sweep serves seedings: what lies below a
+threshold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, in_chunk_order, nothing
-from robust_kmeans.sweeps.cut import Cut, kept_weights
 
 
 class Weighting(NamedTuple):
@@ -49,22 +48,6 @@ class Below(NamedTuple):
 
     weight: float
     cost: float
-
-
-class NearestShared(NamedTuple):
-    """The cut, and the number of centres that the rows are assigned to."""
-
-    cut: Cut
-    n_clusters: int
-
-
-@dataclass(frozen=True)
-class NearestRows:
-    """Per centre, of its rows that the cut keeps the nearest: D² (∞ if none), index, values."""
-
-    d2: NDArray[np.float64]
-    indices: NDArray[np.int64]
-    points: NDArray[np.floating]
 
 
 def _mass(chunk: Chunk, state: RowState, weighting: Weighting) -> tuple[RowState, float]:
@@ -101,34 +84,6 @@ def _add_below(parts: Sequence[Below]) -> Below:
     return Below(sum(part.weight for part in parts), sum(part.cost for part in parts))
 
 
-def _nearest_rows(
-    chunk: Chunk, state: RowState, shared: NearestShared
-) -> tuple[RowState, NearestRows]:
-    kept = np.flatnonzero(kept_weights(chunk, state, shared.cut) > 0)
-    labels, d2 = state.labels[kept], state.d2[kept].astype(np.float64)
-    least = np.full(shared.n_clusters, np.inf)
-    np.minimum.at(least, labels, d2)
-    hits = np.flatnonzero(d2 == least[labels])
-    found, first = np.unique(labels[hits], return_index=True)
-    indices = np.full(shared.n_clusters, -1, np.int64)
-    points = np.zeros((shared.n_clusters, chunk.n_features), chunk.dtype)
-    nearest = kept[hits[first]]
-    indices[found], points[found] = chunk.start + nearest, chunk.take(nearest)
-    return state, NearestRows(least, indices, points)
-
-
-def _nearest_of(parts: Sequence[NearestRows]) -> NearestRows:
-    d2 = np.array([part.d2 for part in parts])
-    # Of equals the first chunk's, so the lowest row index.
-    chunk, cluster = np.argmin(d2, axis=0), np.arange(d2.shape[1])
-    return NearestRows(
-        d2[chunk, cluster],
-        np.array([part.indices for part in parts])[chunk, cluster],
-        np.array([part.points for part in parts])[chunk, cluster],
-    )
-
-
 MASS = Sweep(_mass, in_chunk_order, work=Work.LIGHT)
 CROSS_OUT = Sweep(_cross_out, nothing, work=Work.LIGHT)
 BELOW = Sweep(_below, _add_below, work=Work.LIGHT)
-NEAREST_ROWS = Sweep(_nearest_rows, _nearest_of, work=Work.STATES)
