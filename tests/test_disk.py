@@ -237,3 +237,21 @@ def test_an_error_on_the_way_stops_reading_and_closes_the_file(path):
         RobustKMeans(4, callback=stop, random_state=0).fit(path)
     if open_files:
         assert len(os.listdir("/proc/self/fd")) <= open_files
+
+
+def test_rows_that_are_dear_to_take_are_read_in_the_order_of_the_file(X, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = [pa.array(column) for column in X.T]
+    table = pa.table(columns, names=[f"x{j}" for j in range(N_FEATURES)])
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
+    dataset = open_dataset(tmp_path / "rows.parquet")
+    runs = []
+    with InMemory(X, None, 2, BOUNDS) as rows, OnDisk(dataset, None, 2, None, BOUNDS) as stored:
+        # Rows are only asked for in runs, never one by one.
+        dataset.take = None
+        for data in (rows, stored):
+            start = place(data, X[:4].copy(), 150)
+            runs.append(trimmed_lloyd(data, start, 150, max_iter=20, tol=0))
+    assert runs[0].history == runs[1].history
+    np.testing.assert_array_equal(runs[0].centers, runs[1].centers)

@@ -86,7 +86,10 @@ class OnDisk(OnThreads):
         return f"row {row} ({self._dataset.where(row)})"
 
     def _supply(self, work: Work) -> Supply:
-        if work is not Work.READING:
+        reading = work is Work.READING
+        # Where a few rows cost as much as all rows around them, all are read in one go.
+        taking = work is Work.TAKING and not self._dataset.takes_quickly
+        if not (reading or taking):
             return super()._supply(work)
         assert self._reader is not None
         return ReadAhead(self._stored, self._dataset.scan(self.bounds), self._reader)

@@ -95,7 +95,8 @@ class OnThreads(Execution):
                 if tell is not None:
                     tell(sum(done))
 
-        alone = self._pool is None or (work is Work.LIGHT and self.n_rows <= FEW_ROWS)
+        light = work in (Work.LIGHT, Work.TAKING)
+        alone = self._pool is None or (light and self.n_rows <= FEW_ROWS)
         try:
             helpers = [] if alone else self._start_helpers(work_off)
             # Only the calling thread tells: what hears of it may raise, or draw on a screen.

@@ -37,12 +37,15 @@ class Dataset(ABC):
         float32 where all values fit into it as they are stored, otherwise float64.
     feature_names : list of str or None
         The names of the columns, where the format has names.
+    takes_quickly : bool
+        Whether a few rows can be read by themselves; otherwise many around them are decoded.
     """
 
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
     feature_names: list[str] | None
+    takes_quickly: bool
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -17,6 +17,7 @@ class Converted(Dataset):
     def __init__(self, dataset: Dataset, dtype: np.dtype[Any]) -> None:
         self.n_rows, self.n_features = dataset.n_rows, dataset.n_features
         self.feature_names = dataset.feature_names
+        self.takes_quickly = dataset.takes_quickly
         self.dtype = dtype
         self._dataset = dataset
 

@@ -66,6 +66,7 @@ class RowFile(ABC):
     """The rows of one file, in the columns that were asked for."""
 
     stamp: FileStamp
+    takes_quickly = False
     starts: NDArray[np.int64]
     """Rows at which pieces begin that can be read on their own, and the end."""
     ranges: list[list[tuple[int, int]]]

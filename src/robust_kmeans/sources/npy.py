@@ -87,6 +87,8 @@ class _Layout:
 class NpyRows(RowFile):
     """Rows of an array in a file; perhaps only some columns."""
 
+    takes_quickly = True
+
     def __init__(self, layout: _Layout, columns: tuple[int, ...] | None) -> None:
         self.stamp, self.layout, self.columns = layout.stamp, layout, columns
         self.starts = np.array([0, layout.shape[0]])

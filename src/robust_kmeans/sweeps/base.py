@@ -140,8 +140,9 @@ class Work(Enum):
     """What a step looks at, which decides how an execution hands it out."""
 
     READING = "all rows"
-    STATES = "the state of each row, and at most a few rows"
+    STATES = "the state of each row, and no rows"
     LIGHT = "the same, and it is over before another thread would be awake"
+    TAKING = "as light, but for a few rows that it takes here and there"
 
 
 @dataclass(frozen=True)

@@ -52,5 +52,5 @@ def _join_parts(parts: Sequence[Joined]) -> Joined:
     )
 
 
-JOIN = Sweep(_join, _join_parts, work=Work.STATES)
+JOIN = Sweep(_join, _join_parts, work=Work.TAKING)
 """Its summary holds as many rows as join: that depends on what is expected, not on their number."""

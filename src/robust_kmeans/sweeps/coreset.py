@@ -123,5 +123,5 @@ PART_TOTALS = Sweep(_part_totals, add_arrays, work=Work.STATES)
 """Of each part how many rows weigh something, their weight and their cost: (3, k + 1)."""
 EXPECTED = Sweep(_expected, in_chunk_order, work=Work.STATES)
 """How many rows of each part will be sampled from each chunk."""
-SAMPLE = Sweep(_sample, _join_samples, work=Work.STATES)
+SAMPLE = Sweep(_sample, _join_samples, work=Work.TAKING)
 """The sampled rows; with the chances of a sample of m rows, m of them travel."""

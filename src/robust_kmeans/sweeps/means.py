@@ -118,10 +118,10 @@ def _farthest_of(parts: Sequence[FarRows]) -> FarRows:
 
 UPDATE = Sweep(_update, add_totals)
 """The totals of all clusters; states then know which rows count in them."""
-UPDATE_CUT = Sweep(_update_cut, add_totals, work=Work.LIGHT)
+UPDATE_CUT = Sweep(_update_cut, add_totals, work=Work.TAKING)
 """What a new cut changes in the totals."""
 MARK_KEPT = Sweep(_mark_kept, nothing, work=Work.STATES)
 """States that know which rows count in the totals that belong to a cut."""
 CLUSTER_MASS = Sweep(_cluster_mass, add_arrays, work=Work.STATES)
 CLUSTER_SIZES = Sweep(_cluster_sizes, add_arrays, work=Work.STATES)
-FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of, work=Work.STATES)
+FARTHEST_KEPT = Sweep(_farthest_kept, _farthest_of, work=Work.TAKING)

@@ -177,6 +177,6 @@ def _add_sides(parts: Sequence[Sides]) -> Sides:
 
 TAIL_HISTOGRAM = Sweep(_tail_histogram, add_arrays, work=Work.STATES)
 """Weight per cluster and bin of D²/scale."""
-BEYOND_FENCES = Sweep(_beyond_fences, _add_sides, work=Work.STATES)
+BEYOND_FENCES = Sweep(_beyond_fences, _add_sides, work=Work.TAKING)
 WON_ROWS = Sweep(_won_rows, _add_won_rows)
 """What one more centre would win."""
