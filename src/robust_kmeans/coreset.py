@@ -8,13 +8,13 @@ them:
     weights    w/chance, then corrected: each cluster, and the outliers together, weigh in the
                coreset what they weigh in the data
 
-That is sampling by sensitivity (Feldman & Langberg, *A unified framework for approximating and
-clustering data*, STOC 2011) for inliers, and uniform sampling of the outliers (Huang, Jiang, Li
-& Wu, *Epsilon-coresets for clustering (with outliers) in doubling metrics*, FOCS 2018).  Rows
-are not drawn one by one: they stand in line, cluster after cluster and each in the order of the
-data, and a comb with equal gaps picks them (systematic sampling).  So every cluster, and every
-stretch of the data, gets its due number of rows, and estimates vary much less than with
-independent draws.
+Inliers are sampled by sensitivity (Feldman & Langberg, *A unified framework for approximating and
+clustering data*, STOC 2011).  Rows are not drawn one by one: they stand in line, cluster after
+cluster and each in the order of the data, and a comb with equal gaps picks them (systematic
+sampling).  So every cluster, and every stretch of the data, gets its due number of rows, and
+estimates vary much less than with independent draws.  A coreset for z outliers must hold in the
+order of z rows (Huang, Jiang, Lou & Wu, *Near-optimal coresets for robust clustering*, ICLR 2023):
+where outliers are sampled, too, expect less of it (benchmarks/coresets.py).
 
 Cost in readings of X: k for up to six clusters, otherwise one per round of ``robust-k-means||``
 and one more; at most one for the rows that are picked; and one where values are checked: no more
