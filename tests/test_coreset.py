@@ -248,6 +248,12 @@ def test_sizes_without_room_are_refused(size, error, message):
         robust_coreset(blobs(), size, K, Z)
 
 
+@pytest.mark.parametrize("n_clusters", ["6", 0, 6000])
+def test_bad_numbers_of_clusters_are_refused(n_clusters):
+    with pytest.raises((TypeError, ValueError), match="n_clusters="):
+        robust_coreset(blobs(), 200, n_clusters, Z)
+
+
 def test_few_rows_are_all_returned():
     X = blobs()[:20]
     few = robust_coreset(X, 20, K, 2, random_state=0)

@@ -112,9 +112,9 @@ def robust_coreset(
     ----------
     X : array-like of shape (n_samples, n_features), path, Dataset or dask collection
     size : int
-        Most points of the coreset.  Some twenty for each cluster, and more for outliers that
-        are many, come close to a fit on all rows.  If there are no more rows than that, all
-        of them are returned with their weights.
+        Most points of the coreset.  With thirty for each cluster, and more where outliers are
+        many, a fit comes within a few per cent of one on all rows.  If there are no more rows
+        than that, all of them are returned with their weights.
     n_clusters : int
         Up to how many centres it is for.
     n_outliers : int or float
@@ -152,12 +152,6 @@ def robust_coreset(
     True
     """
     rows = rows_of(X)
-    named_auto = isinstance(init, str) and init == "auto"
-    seeding = (
-        usual_seeding(n_clusters)
-        if named_auto
-        else resolve_init(init, rows, eta=None, n_local_trials=None)
-    )
     random = check_random_state(random_state)
     with opened(
         rows,
@@ -168,6 +162,10 @@ def robust_coreset(
         z = outlier_budget(data, n_outliers)
         check_clusters(data, n_clusters, z)
         check_size(data, size, n_clusters)
+        if isinstance(init, str) and init == "auto":
+            seeding = usual_seeding(n_clusters)
+        else:
+            seeding = resolve_init(init, rows, eta=None, n_local_trials=None)
         return make_coreset(data, cover(data, seeding, n_clusters, z, random), size, random)
 
 
