@@ -139,21 +139,24 @@ def test_weights_equal_repeated_rows():
 
 
 @given(problem=problems(weighted=True), weighted=st.booleans())
-def test_executions_agree(problem, weighted, worker):
+def test_executions_agree(problem, weighted, open_data):
     X, k, z = problem.X, problem.n_clusters, problem.n_outliers
     weights = problem.weights if weighted else None
     bounds = np.linspace(0, len(X), problem.n_chunks + 1).astype(np.int64)
     found = []
-    for data in (
-        InMemory(X, weights, 1, bounds),
-        InMemory(X, weights, 3, bounds),
-        Pickling(worker, X, weights, bounds),
-    ):
+    for data in (InMemory(X, weights, 1, bounds), open_data(X, weights, problem.n_chunks)):
         with data:
             placed = place(data, X[-k:].copy(), z)
             found.append(make_coreset(data, placed, 12, np.random.RandomState(problem.seed)))
-    assert same(found[0], found[1])
-    assert same(found[0], found[2])
+    assert same(*found)
+
+
+def test_a_file_gives_the_coreset_of_its_array(tmp_path):
+    X = blobs()
+    np.save(tmp_path / "rows.npy", X)
+    options = {"random_state": 0, "n_threads": 2}
+    from_file = robust_coreset(tmp_path / "rows.npy", 200, K, Z, memory_limit="1 GB", **options)
+    assert same(from_file, robust_coreset(X, 200, K, Z, **options))
 
 
 def test_rows_do_not_depend_on_the_plan():
@@ -181,8 +184,8 @@ def test_only_the_coreset_travels(worker):
     assert max(sizes[0][2], sizes[1][2]) < 100 * (3 + 4) * 8 + 1000
 
 
-@pytest.mark.parametrize("k", [2, 7])
-def test_at_most_k_plus_three_readings(k, monkeypatch):
+@pytest.mark.parametrize("k", [2, 6, 7, 24])
+def test_readings_are_few_however_many_clusters(k, monkeypatch):
     readings = []
     run_map = InMemory.map
 
@@ -195,16 +198,26 @@ def test_at_most_k_plus_three_readings(k, monkeypatch):
     monkeypatch.setattr(InMemory, "map", counting_map)
     robust_coreset(blobs(), 100, k, Z, random_state=0)
     assert "_sample" in readings
-    assert len(readings) <= k + 3
+    assert len(readings) <= min(k + 2, 8)
 
 
 def first_rows(X, n_clusters, random_state):
     return X[:n_clusters]
 
 
+def test_clusters_without_a_point_leave_their_weight_to_others():
+    X = blobs()
+    with InMemory(X) as data:
+        placed = place(data, X[:300].copy(), Z)
+        few = make_coreset(data, placed, 100, np.random.RandomState(0))
+    assert few.weights.sum() == pytest.approx(len(X))
+    assert few.weights[few.outliers].sum() == pytest.approx(Z)
+
+
 def test_any_seeding_serves():
     X = blobs()
-    for init in ("k-means++", "random", MixtureSeeding(), X[:K], first_rows):
+    names = ("k-means++", "random", "robust-k-means||")
+    for init in (*names, MixtureSeeding(), X[:K], first_rows):
         few = robust_coreset(X, 200, K, Z, init=init, random_state=0)
         assert few.weights.sum() == pytest.approx(len(X))
 
@@ -233,6 +246,12 @@ def test_equal_rows_make_a_coreset():
 def test_sizes_without_room_are_refused(size, error, message):
     with pytest.raises(error, match=message):
         robust_coreset(blobs(), size, K, Z)
+
+
+@pytest.mark.parametrize("n_clusters", ["6", 0, 6000])
+def test_bad_numbers_of_clusters_are_refused(n_clusters):
+    with pytest.raises((TypeError, ValueError), match="n_clusters="):
+        robust_coreset(blobs(), 200, n_clusters, Z)
 
 
 def test_few_rows_are_all_returned():

@@ -11,17 +11,20 @@ import pytest
 
 from robust_kmeans import (
     RobustKMeans,
+    inputs,
     robust_kmeans_plusplus,
     trimmed_inertia,
     trimmed_kmeans,
 )
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.execution import base
 from robust_kmeans.execution import budget as budget_module
 from robust_kmeans.execution.budget import Budget
 from robust_kmeans.execution.disk import OnDisk, memory_for_reading
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.reporting import Progress
+from robust_kmeans.sources.npy import from_memmap
 from robust_kmeans.sources.opening import open_dataset
 from robust_kmeans.trimming import place
 
@@ -255,3 +258,33 @@ def test_rows_that_are_dear_to_take_are_read_in_the_order_of_the_file(X, tmp_pat
             runs.append(trimmed_lloyd(data, start, 150, max_iter=20, tol=0))
     assert runs[0].history == runs[1].history
     np.testing.assert_array_equal(runs[0].centers, runs[1].centers)
+
+
+def test_a_large_memory_map_is_read_ahead_and_gives_what_its_array_gives(X, path, monkeypatch):
+    monkeypatch.setattr(base, "LARGE", X.nbytes)
+    opened_files = []
+    monkeypatch.setattr(inputs, "from_memmap", lambda X: opened_files.append(1) or from_memmap(X))
+    mapped = np.load(path, mmap_mode="r")
+    model = RobustKMeans(4, random_state=0)
+    same_models(RobustKMeans(4, random_state=0).fit(X), model.fit(mapped))
+    assert opened_files
+    # Of changes that never reach the file there is nothing to read.
+    private = np.load(path, mmap_mode="c")
+    same_models(RobustKMeans(4, random_state=0).fit(X), model.fit(private))
+
+
+def test_a_dataset_of_pyarrow_is_read_from_its_files(X, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    names = [f"x{j}" for j in range(N_FEATURES)]
+    dataset.write_dataset(
+        pa.table([pa.array(column) for column in X.T], names=names),
+        tmp_path / "d",
+        format="parquet",
+    )
+    model = RobustKMeans(4, random_state=0).fit(dataset.dataset(tmp_path / "d"))
+    assert list(model.feature_names_in_) == names
+    np.testing.assert_array_equal(model.labels_, RobustKMeans(4, random_state=0).fit(X).labels_)
+    swapped = dataset.dataset(tmp_path / "d")
+    with pytest.raises(ValueError, match="X has column 'x2' where RobustKMeans was fitted on 'x0'"):
+        model.predict(open_dataset(swapped.files[0], columns=names[::-1]))

@@ -185,6 +185,29 @@ def test_fit_starts_afresh():
     assert np.array_equal(used.labels_, fresh.predict(X))
 
 
+def test_a_file_gives_the_same_as_its_array(tmp_path):
+    X = shuffled(blobs())
+    np.save(tmp_path / "rows.npy", X)
+    from_file = stream().fit(tmp_path / "rows.npy")
+    from_array = stream().fit(X)
+    assert np.array_equal(from_file.cluster_centers_, from_array.cluster_centers_)
+    assert np.array_equal(from_file.labels_, from_array.labels_)
+    from_file.partial_fit(tmp_path / "*.npy")
+    assert from_file.n_seen_ == 2 * len(X)
+
+
+def test_long_batches_are_taken_in_part_by_part(monkeypatch):
+    X = shuffled(blobs())
+    weights = np.random.RandomState(0).uniform(size=len(X))
+    monkeypatch.setattr("robust_kmeans.streaming.BATCH_ROWS", 1000)
+    one = stream(half_life=3000).partial_fit(X, sample_weight=weights)
+    many = stream(half_life=3000)
+    for start in range(0, len(X), 1000):
+        many.partial_fit(X[start : start + 1000], sample_weight=weights[start : start + 1000])
+    assert np.array_equal(one.summary_points_, many.summary_points_)
+    assert np.array_equal(one.summary_weights_, many.summary_weights_)
+
+
 def test_partial_fit_goes_on_after_fit():
     X = shuffled(blobs())
     model = stream().fit(X[:6000])
@@ -215,6 +238,12 @@ def test_the_first_batch_decides_on_the_dtype():
     model = stream().partial_fit(X[:300].astype(np.float32)).partial_fit(X[300:])
     assert model.cluster_centers_.dtype == np.float32
     assert model.transform(X).dtype == np.float32
+
+
+def test_fit_knows_the_names_of_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(shuffled(blobs(900)), columns=["a", "b", "c"])
+    assert np.array_equal(stream().fit(frame).labels_, stream().fit(frame.to_numpy()).labels_)
 
 
 def test_names_of_columns_are_kept_and_compared():

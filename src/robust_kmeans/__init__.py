@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from robust_kmeans.seeding.tkmeans_plusplus import TKMeansPlusPlus, tkmeans_plusplus
     from robust_kmeans.seeding.uniform import RandomSeeding, random_rows
     from robust_kmeans.sources import Dataset, DatasetError, open_dataset
+    from robust_kmeans.streaming import StreamingRobustKMeans
     from robust_kmeans.warming import warm_up
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "SavedModel",
     "Scaling",
     "Seeds",
+    "StreamingRobustKMeans",
     "TKMeansPlusPlus",
     "TrimCurve",
     "TrimmedClustering",
@@ -123,6 +125,7 @@ _HOMES = {
     "SavedModel": "robust_kmeans.saved",
     "Scaling": "robust_kmeans.scaling",
     "Seeds": "robust_kmeans.seeding.drawing",
+    "StreamingRobustKMeans": "robust_kmeans.streaming",
     "tkmeans_plusplus": "robust_kmeans.seeding.tkmeans_plusplus",
     "TKMeansPlusPlus": "robust_kmeans.seeding.tkmeans_plusplus",
     "trim_curve": "robust_kmeans.metrics",

@@ -1,23 +1,24 @@
 """Coresets with outliers: few weighted rows that stand for all, whatever the centres.
 
-From centres that a seeding has found, and the assignment and the cut that belong to them:
+From centres that a seeding has found, k or more, and the assignment and the cut that belong to
+them:
 
     outliers   all z rows beyond the cut where they are few; otherwise some, with equal chances
-    inliers    with chances ∝ w·(½·D²/ΣwD² + ½/(k·weight of the row's cluster))
+    inliers    with chances ∝ w·(½·D²/ΣwD² + ½/(number of clusters·weight of the row's cluster))
     weights    w/chance, then corrected: each cluster, and the outliers together, weigh in the
                coreset what they weigh in the data
 
-That is sampling by sensitivity (Feldman & Langberg, *A unified framework for approximating and
-clustering data*, STOC 2011) for inliers, and uniform sampling of the outliers (Huang, Jiang, Li
-& Wu, *Epsilon-coresets for clustering (with outliers) in doubling metrics*, FOCS 2018).  Rows
-are not drawn one by one: they stand in line, cluster after cluster and each in the order of the
-data, and a comb with equal gaps picks them (systematic sampling).  So every cluster, and every
-stretch of the data, gets its due number of rows, and estimates vary much less than with
-independent draws (benchmarks/coresets.py).
+Inliers are sampled by sensitivity (Feldman & Langberg, *A unified framework for approximating and
+clustering data*, STOC 2011).  Rows are not drawn one by one: they stand in line, cluster after
+cluster and each in the order of the data, and a comb with equal gaps picks them (systematic
+sampling).  So every cluster, and every stretch of the data, gets its due number of rows, and
+estimates vary much less than with independent draws.  A coreset for z outliers must hold in the
+order of z rows (Huang, Jiang, Lou & Wu, *Near-optimal coresets for robust clustering*, ICLR 2023):
+where outliers are sampled, too, expect less of it (benchmarks/coresets.py).
 
-Cost: what the seeding costs (with ``robust-k-means++`` and one candidate per step at most k − 1
-readings of X), one reading for the assignment, at most one for the rows that are picked, and
-passes over D².  `size` rows travel.
+Cost in readings of X: k for up to six clusters, otherwise one per round of ``robust-k-means||``
+and one more; at most one for the rows that are picked; and one where values are checked: no more
+than k + 2 or 8, whichever is less.  The rest are passes over D².  `size` rows travel.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from sklearn.utils import check_random_state
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.inputs import opened, rows_of
+from robust_kmeans.seeding.drawing import Seeding
 from robust_kmeans.seeding.registry import Init, resolve_init
+from robust_kmeans.seeding.robust_kmeans_parallel import RobustKMeansParallel
 from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
 from robust_kmeans.sweeps.coreset import (
     EXPECTED,
@@ -41,19 +44,23 @@ from robust_kmeans.sweeps.coreset import (
     Comb,
     PartsShared,
 )
-from robust_kmeans.trimming import Placed, place
+from robust_kmeans.trimming import Placed, find_cut, place
 from robust_kmeans.validation import (
     RandomState,
+    as_bytes,
     as_centers,
     check_clusters,
     check_count,
     outlier_budget,
 )
 
+# Rounds of ``robust-k-means||``, in each of which about so many rows per cluster join.
+N_ROUNDS = 5
+PER_ROUND = 1.0
 # Outliers get this part of the coreset, if there are so many: they decide where the cut is, and
 # the inliers where the centres are.
 OUTLIERS_PART = 4
-# A sample of the inliers has a row of each cluster if it has more than two for each.
+# A sample of the inliers has a row of each of k clusters if it has more than two for each.
 LEAST_PER_CLUSTER = 4
 # Chances are raised until all but this share of the size is used.
 UNUSED = 0.005
@@ -91,9 +98,10 @@ def robust_coreset(
     n_outliers: int | float,
     *,
     sample_weight: ArrayLike | None = None,
-    init: Init | None = None,
+    init: Init = "auto",
     random_state: RandomState = None,
     n_threads: int | None = None,
+    memory_limit: int | str | None = None,
 ) -> Coreset:
     """Weighted rows on which k centres cost about what they cost on all rows but z.
 
@@ -102,11 +110,11 @@ def robust_coreset(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), path, Dataset or dask collection
     size : int
-        Most points of the coreset.  Some twenty for each cluster, and more for outliers that
-        are many, come close to a fit on all rows.  If there are no more rows than that, all
-        of them are returned with their weights.
+        Most points of the coreset.  With thirty for each cluster, and more where outliers are
+        many, a fit comes within a few per cent of one on all rows.  If there are no more rows
+        than that, all of them are returned with their weights.
     n_clusters : int
         Up to how many centres it is for.
     n_outliers : int or float
@@ -114,12 +122,15 @@ def robust_coreset(
     sample_weight : array-like of shape (n_samples,), optional
         An int `n_outliers` is then in units of weight, a share is of the total weight.  Rows
         that weigh nothing are left out.
-    init : str, array, callable or seeding, optional
-        The centres to begin with, as in `RobustKMeans`; by default ``robust-k-means++`` with
-        one candidate per step.
+    init : str, array, callable or seeding, default="auto"
+        The centres to begin with, as in `RobustKMeans`.  "auto" takes few readings: up to six
+        clusters "robust-k-means++" with one candidate per step; for more the candidates of
+        five rounds of "robust-k-means||", which need not be reduced to `n_clusters`.
     random_state : int, RandomState or None
     n_threads : int, optional
         By default the cores that this process may use.  It never changes the result.
+    memory_limit : int or str, optional
+        For rows on a disk, as in `RobustKMeans`.
 
     Returns
     -------
@@ -141,20 +152,51 @@ def robust_coreset(
     True
     """
     rows = rows_of(X)
-    if init is None:
-        init = RobustKMeansPlusPlus(n_local_trials=1)
-    seeding = resolve_init(init, rows, eta=None, n_local_trials=None)
     random = check_random_state(random_state)
-    with opened(rows, sample_weight=sample_weight, n_threads=n_threads) as data:
+    with opened(
+        rows,
+        sample_weight=sample_weight,
+        n_threads=n_threads,
+        memory_limit=as_bytes("memory_limit", memory_limit),
+    ) as data:
         z = outlier_budget(data, n_outliers)
         check_clusters(data, n_clusters, z)
         check_size(data, size, n_clusters)
-        seeds = seeding.seed(data, n_clusters, z, random)
-        # A seeding may be the user's own.
-        centers = as_centers(
-            seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"
-        )
-        return make_coreset(data, place(data, centers, z), size, random)
+        if isinstance(init, str) and init == "auto":
+            seeding = usual_seeding(n_clusters)
+        else:
+            seeding = resolve_init(init, rows, eta=None, n_local_trials=None)
+        return make_coreset(data, cover(data, seeding, n_clusters, z, random), size, random)
+
+
+def usual_seeding(n_clusters: int) -> Seeding:
+    """The one that takes fewer readings: one per cluster, or one per round."""
+    if n_clusters <= N_ROUNDS + 1:
+        return RobustKMeansPlusPlus(n_local_trials=1)
+    return RobustKMeansParallel(n_rounds=N_ROUNDS, factor=PER_ROUND)
+
+
+def cover(
+    data: Execution,
+    seeding: Seeding,
+    n_clusters: int,
+    n_outliers: float,
+    random: np.random.RandomState,
+) -> Placed:
+    """The seeding's centres, or all candidates where it has measured these on the way.
+
+    More centres than clusters only help here: rows of the same one are then more alike.
+    """
+    if isinstance(seeding, RobustKMeansParallel):
+        states, candidates = seeding.draw_candidates(data, n_clusters, n_outliers, random)
+        centers = np.array([row.point for row in candidates])
+        return Placed(centers, states, find_cut(data, states, n_outliers))
+    seeds = seeding.seed(data, n_clusters, n_outliers, random)
+    # A seeding may be the user's own.
+    centers = as_centers(
+        seeds.centers, n_clusters, data.n_features, data.dtype, "what the seeding returned"
+    )
+    return place(data, centers, n_outliers)
 
 
 def check_size(data: Execution, size: int, n_clusters: int) -> None:
@@ -181,7 +223,9 @@ def make_coreset(
     comb = Comb(chances, data.bounds[:-1], _before(expected, random.uniform()))
     found = data.summarise(SAMPLE, placed.states, comb)
     sampled = np.bincount(found.parts, found.weights, minlength=n_clusters + 1)
-    correction = np.divide(mass, sampled, out=np.ones(n_clusters + 1), where=sampled > 0)
+    correction = np.divide(mass, sampled, out=np.zeros(n_clusters + 1), where=sampled > 0)
+    # What clusters weigh that have no point goes to the others.
+    correction[:-1] *= mass[:-1].sum() / mass[:-1][sampled[:-1] > 0].sum()
     return Coreset(
         found.points,
         found.weights * correction[found.parts],

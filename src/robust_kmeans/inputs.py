@@ -1,7 +1,8 @@
 """What X may be, and how it is opened for sweeps.
 
     array, list, data frame                         InMemory, after scikit-learn's checks
-    path or glob, Dataset, pyarrow dataset          OnDisk
+    path or glob, Dataset, pyarrow dataset,         OnDisk
+    memory map of 1 GiB or more
     dask array or data frame                        OnDask
 
 Values that are not finite, or would overflow when squared, are refused in all of them by the
@@ -18,12 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robust_kmeans.execution.base import Execution
+from robust_kmeans.execution.base import Execution, is_large
 from robust_kmeans.execution.disk import OnDisk
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.sources.base import Dataset
 from robust_kmeans.sources.converted import Converted
-from robust_kmeans.sources.opening import open_dataset
+from robust_kmeans.sources.npy import from_memmap
+from robust_kmeans.sources.opening import from_arrow, open_dataset
 from robust_kmeans.validation import (
     as_dtype,
     as_rows,
@@ -91,8 +93,18 @@ def _dataset(X: object) -> Dataset | None:
     if isinstance(X, str | os.PathLike):
         return open_dataset(X)
     if _package(X) == "pyarrow" and hasattr(X, "get_fragments"):
-        raise NotImplementedError
+        return from_arrow(X)
+    if isinstance(X, np.memmap) and X.ndim == 2 and is_large(len(X), X.shape[1], X.dtype):
+        return _mapped(X)
     return None
+
+
+def _mapped(X: np.memmap[Any, Any]) -> Dataset | None:
+    """A memory map as a file to read ahead; None where its values are not those of the file."""
+    try:
+        return from_memmap(X)
+    except ValueError:
+        return None
 
 
 def _package(X: object) -> str:

@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from robust_kmeans.coreset import make_coreset
+from robust_kmeans.coreset import cover, make_coreset, usual_seeding
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.seeding.robust_kmeans_plusplus import RobustKMeansPlusPlus
-from robust_kmeans.trimming import place
 from robust_kmeans.validation import outlier_budget
 
 # Blocks that weigh less than this share of all are forgotten.
@@ -71,8 +70,9 @@ class Reduction:
             with warnings.catch_warnings():
                 # That a part of a stream has few distinct rows is nothing to warn of.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                seeds = RobustKMeansPlusPlus().seed(data, self.n_clusters, z, random)
-            few = make_coreset(data, place(data, seeds.centers, z), self.size, random)
+                seeding = usual_seeding(self.n_clusters)
+                placed = cover(data, seeding, self.n_clusters, z, random)
+            few = make_coreset(data, placed, self.size, random)
         return Points(few.points, few.weights, together.moment)
 
 
@@ -112,7 +112,8 @@ class StreamSummary:
             level += 1
         levels[level] = block
         return StreamSummary(
-            nothing_yet(rows, n_seen), _without_forgotten(levels, n_seen, reduction.half_life)
+            nothing_yet(rows.shape[1], rows.dtype, n_seen),
+            _without_forgotten(levels, n_seen, reduction.half_life),
         )
 
     def all_points(self, half_life: float | None) -> Points:
@@ -121,9 +122,9 @@ class StreamSummary:
         return joined([*parts, self.waiting], self.n_seen, half_life)
 
 
-def nothing_yet(rows: NDArray[np.floating], moment: int = 0) -> Points:
-    """No points, of the same kind as `rows`."""
-    return Points(rows[:0].copy(), np.empty(0), moment)
+def nothing_yet(n_features: int, dtype: np.dtype[Any], moment: int = 0) -> Points:
+    """No points at that moment."""
+    return Points(np.empty((0, n_features), dtype), np.empty(0), moment)
 
 
 def joined(parts: list[Points], moment: int, half_life: float | None) -> Points:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, Self
 
@@ -27,14 +28,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_kmeans.coreset import LEAST_PER_CLUSTER
 from robust_kmeans.estimator import RobustKMeans
-from robust_kmeans.inputs import opened
+from robust_kmeans.inputs import elsewhere, in_dtype, opened
+from robust_kmeans.sources.base import Dataset
 from robust_kmeans.stream_summary import Points, Reduction, StreamSummary, nothing_yet
 from robust_kmeans.validation import (
     ROW_OPTIONS,
     RandomState,
-    as_dtype,
     as_weights,
     check_auto,
+    check_columns,
     check_count,
     check_positive,
     check_share,
@@ -44,7 +46,7 @@ from robust_kmeans.validation import (
 # "auto": enough that a fit on a coreset is within a few per cent of one on all rows.
 AUTO_PER_CLUSTER = 200
 AUTO_LEAST = 2000
-# `fit` takes so many rows at a time.
+# Of longer batches so many rows are taken in at a time.
 BATCH_ROWS = 2**16
 
 
@@ -140,11 +142,12 @@ class StreamingRobustKMeans(
         y: None = None,  # noqa: ARG002 - scikit-learn's convention
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Forget everything, and take the rows of `X` as batches.
+        """Forget everything, and take in the rows of `X`.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), path or Dataset
+            As in `partial_fit`.
         y : None
             Not used; scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), optional
@@ -155,11 +158,9 @@ class StreamingRobustKMeans(
         """
         with self._all_or_nothing():
             rows, weights = self._checked(X, sample_weight, reset=True)
-            self._begin(rows)
-            for start in range(0, len(rows), BATCH_ROWS):
-                part = slice(start, start + BATCH_ROWS)
-                self._take_in(rows[part], None if weights is None else weights[part])
-            self.labels_ = self.model_.predict(rows)
+            self._begin(rows.dtype)
+            self._take_in(rows, weights)
+            self.labels_ = self.predict(X)
         return self
 
     def partial_fit(
@@ -172,8 +173,10 @@ class StreamingRobustKMeans(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Of any length.  The first batch decides on the columns and on float32 or float64.
+        X : array-like of shape (n_samples, n_features), path or Dataset
+            Of any length, also a file, a folder or a pattern such as ``"data/*.parquet"``, or
+            what `open_dataset` returns.  The first batch decides on the columns and on float32
+            or float64.
         y : None
             Not used; scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), optional
@@ -186,7 +189,7 @@ class StreamingRobustKMeans(
             first = not self.__sklearn_is_fitted__()
             rows, weights = self._checked(X, sample_weight, reset=first)
             if first:
-                self._begin(rows)
+                self._begin(rows.dtype)
             self._take_in(rows, weights)
             self.__dict__.pop("labels_", None)
         return self
@@ -277,16 +280,31 @@ class StreamingRobustKMeans(
 
     def _checked(
         self, X: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[NDArray[np.floating], NDArray[np.float64] | None]:
+    ) -> tuple[Any, NDArray[np.float64] | None]:
+        """Rows (an array or a `Dataset`) whose columns and values are as they must be."""
         self._check_parameters()
-        with clear_errors(X):
-            rows = validate_data(self, X, reset=reset, **ROW_OPTIONS)
-        if not reset:
-            rows = as_dtype(rows, self._corners.dtype)
-        names = getattr(self, "feature_names_in_", None)
+        found = elsewhere(X)
+        if found is None:
+            with clear_errors(X):
+                rows = validate_data(self, X, reset=reset, **ROW_OPTIONS)
+        elif isinstance(found.rows, Dataset):
+            rows = found.rows
+            check_columns(self, rows.n_features, found.feature_names, reset=reset)
+        else:
+            raise TypeError(
+                f"X is a {type(X).__name__}; give its blocks to partial_fit one after the other, "
+                f"as arrays, or use RobustKMeans, which leaves them where they are."
+            )
         corners = None if reset else self._corners
-        with opened(rows, n_threads=self.n_threads, feature_names=names, centers=corners):
-            return rows, as_weights(sample_weight, len(rows))
+        if not reset:
+            rows = in_dtype(rows, self._summary.waiting.points.dtype)
+        with opened(
+            rows,
+            n_threads=self.n_threads,
+            feature_names=getattr(self, "feature_names_in_", None),
+            centers=corners,
+        ):
+            return rows, as_weights(sample_weight, rows.shape[0])
 
     def _check_parameters(self) -> None:
         check_count("n_clusters", self.n_clusters)
@@ -305,7 +323,7 @@ class StreamingRobustKMeans(
         if self.half_life is not None:
             check_positive("half_life", self.half_life)
 
-    def _begin(self, rows: NDArray[np.floating]) -> None:
+    def _begin(self, dtype: np.dtype[Any]) -> None:
         """An empty summary, and random numbers of its own for this stream and for its fits.
 
         Fits do not take theirs from the stream's, so that asking for centres in between does
@@ -314,21 +332,26 @@ class StreamingRobustKMeans(
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         self._random_state = np.random.RandomState(seeds[0]).get_state()
         self._fit_seed = int(seeds[1])
-        self._summary = StreamSummary(nothing_yet(rows))
+        self._summary = StreamSummary(nothing_yet(self.n_features_in_, dtype))
         # Of the box around all rows: distances within it must not overflow.
-        self._corners = rows[:1]
+        self._corners: NDArray[np.floating] | None = None
 
-    def _take_in(self, rows: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
+    def _take_in(self, rows: Any, weights: NDArray[np.float64] | None) -> None:
         random = np.random.RandomState()
         random.set_state(self._random_state)
-        self._summary = self._summary.with_rows(rows, weights, self._reduction(), random)
-        self._random_state = random.get_state()
-        self._corners = np.array(
-            [
-                np.minimum(self._corners.min(axis=0), rows.min(axis=0)),
-                np.maximum(self._corners.max(axis=0), rows.max(axis=0)),
-            ]
+        reduction = self._reduction()
+        bounds = [*range(0, rows.shape[0], BATCH_ROWS), rows.shape[0]]
+        batches = (
+            rows.scan(bounds)
+            if isinstance(rows, Dataset)
+            else (rows[start:end] for start, end in pairwise(bounds))
         )
+        for (start, end), batch in zip(pairwise(bounds), batches, strict=True):
+            part = None if weights is None else weights[start:end]
+            self._summary = self._summary.with_rows(batch, part, reduction, random)
+            known = batch if self._corners is None else np.concatenate([self._corners, batch])
+            self._corners = np.array([known.min(axis=0), known.max(axis=0)])
+        self._random_state = random.get_state()
         self._model = None
 
     def _reduction(self) -> Reduction:
