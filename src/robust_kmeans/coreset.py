@@ -11,8 +11,8 @@ them:
 Inliers are sampled by sensitivity (Feldman & Langberg, *A unified framework for approximating and
 clustering data*, STOC 2011).  Rows are not drawn one by one: they stand in line, cluster after
 cluster and each in the order of the data, and a comb with equal gaps picks them (systematic
-sampling).  So every cluster, and every stretch of the data, gets its due number of rows, and
-estimates vary much less than with independent draws.  A coreset for z outliers must hold in the
+sampling).  So every cluster, and every stretch of the data, gets its due number of rows.  A
+coreset for z outliers must hold in the
 order of z rows (Huang, Jiang, Lou & Wu, *Near-optimal coresets for robust clustering*, ICLR 2023):
 where outliers are sampled, too, expect less of it (benchmarks/coresets.py).
 
