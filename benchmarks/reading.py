@@ -6,7 +6,7 @@ the file dropped from the system's cache before ("cold") and not ("warm"); the m
 `--repeats` turns.  Our scans give chunks of rows; one value of each page of a chunk is looked at,
 since mapped rows are only read then.
 
-    npy       read(2) into one buffer of 16 MiB
+    npy       read(2) into one buffer of 16 MiB, and chunks of numpy's memory map
     parquet   pyarrow's iter_batches by default, and with pre_buffer=False
     feather   pyarrow's batches through read(2), one value of each page looked at
     csv       pyarrow.csv.open_csv
@@ -125,6 +125,12 @@ def read_bytes(path: str) -> None:
             pass
 
 
+def map_rows(path: str) -> None:
+    rows = np.load(path, mmap_mode="r")
+    for start in range(0, len(rows), CHUNK_ROWS):
+        look_at(rows[start : start + CHUNK_ROWS].reshape(-1))
+
+
 def parquet_batches(path: str) -> None:
     exhaust(pq.ParquetFile(path).iter_batches())
 
@@ -155,7 +161,7 @@ def exhaust(batches: Iterable[object]) -> None:
 
 
 CONTENDERS: dict[str, dict[str, Callable[[str], object]]] = {
-    "npy": {"read": read_bytes},
+    "npy": {"read": read_bytes, "mapped": map_rows},
     "parquet": {
         "pyarrow": parquet_batches,
         "pyarrow, pre_buffer off": parquet_unbuffered,
