@@ -151,3 +151,15 @@ def test_seeding_in_rounds_is_compared_with_drawing_one_after_the_other(run):
         ["robust-k-means||", lines[2].split()[6]],
     ]
     assert lines[0].split()[6] == "1.0000"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system for its memory")
+def test_readings_are_timed_for_every_format_cold_and_warm(run):
+    header, *lines = run("reading.py")
+    assert header.split()[:4] == ["format", "cache", "contender", "seconds"]
+    contenders = {"npy": 3, "parquet": 3, "feather": 2, "csv": 3}
+    cells = product(contenders, ("cold", "warm"))
+    assert [tuple(line.split()[:2]) for line in lines] == [
+        cell for cell in cells for _ in range(contenders[cell[0]])
+    ]
+    assert all(float(line.split()[-2]) > 0 for line in lines)

@@ -173,7 +173,7 @@ def test_columns_are_chosen_in_their_order(kind, tmp_path):
 # Faults
 
 
-@pytest.mark.parametrize("columns", [["x"], [], ["f0", "f0"], [7], [0, 0]])
+@pytest.mark.parametrize("columns", [["x"], [], ["f0", "f0"], [7], [0, 0], "f0"])
 def test_columns_that_cannot_be_chosen_are_told(kind, tmp_path, columns):
     with pytest.raises(ValueError, match=r"[Cc]olumn"):
         open_dataset(write(tmp_path / f"rows.{kind}", numbered_rows(3)), columns=columns)
@@ -189,6 +189,12 @@ def test_a_file_that_was_changed_is_not_read(kind, tmp_path):
         dataset.read(0, 5)
     with pytest.raises(DatasetError, match=message):
         dataset.take(np.array([2]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    scan = dataset.scan([0, 5, 10])
+    next(scan)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10))
+    with pytest.raises(DatasetError, match=message):
+        next(scan)
     path.unlink()
     with pytest.raises(DatasetError, match="cannot be read any more: No such file"):
         next(dataset.scan([0, 5]))

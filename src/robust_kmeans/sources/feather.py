@@ -36,9 +36,11 @@ class FeatherRows(RowFile):
 
     def __init__(self, stamp: FileStamp, schema: pa.Schema, names: list[str]) -> None:
         self.stamp, self.names = stamp, names
-        self._fields = [schema.names.index(name) for name in names]
+        fields = [schema.names.index(name) for name in names]
+        # pyarrow copies columns that are chosen among others; all together stay where they are.
+        self._fields = fields if len(fields) < len(schema) else []
         # How long a batch is, only the batch knows; one column is enough to see it.
-        with _opened(stamp.path, self._fields[:1]) as file:
+        with _opened(stamp.path, fields[:1]) as file:
             batches = range(file.num_record_batches)
             lengths = [len(self._batch(file, batch)) for batch in batches]
         self.starts = np.cumsum([0, *lengths])
@@ -72,6 +74,7 @@ class FeatherRows(RowFile):
 
 @contextmanager
 def _opened(path: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """The file, to read some of its fields; all of them if none is named."""
     options = pa.ipc.IpcReadOptions(included_fields=fields)
     with pa.memory_map(path) as source, pa.ipc.open_file(source, options=options) as file:
         yield file

@@ -59,6 +59,7 @@ class JoinedFiles(Dataset):
             cutter = _Cutter(blocks, self.n_features, self.dtype)
             for i, (start, stop) in enumerate(pairwise(bounds)):
                 ahead = bounds[min(i + 1 + CHUNKS_AHEAD, len(bounds) - 1)]
+                self._check_files(start, stop)
                 self._ask_for(asked, ahead)
                 asked = ahead
                 yield cutter.next_rows(stop - start)
@@ -85,8 +86,12 @@ class JoinedFiles(Dataset):
 
     def _blocks(self, start: int, stop: int) -> Generator[Block, None, None]:
         for file, first, last in self._overlaps(start, stop):
-            file.stamp.check()
             yield from file.blocks(first, last)
+
+    def _check_files(self, start: int, stop: int) -> None:
+        # Before every chunk: to look at mapped rows that are gone ends the process.
+        for file, _, _ in self._overlaps(start, stop):
+            file.stamp.check()
 
     def _ask_for(self, start: int, stop: int) -> None:
         for file, first, last in self._overlaps(start, stop):

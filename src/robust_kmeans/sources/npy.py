@@ -1,9 +1,8 @@
 """Arrays that numpy.save wrote, and memory maps: rows are handed out where they are.
 
-Rows are mapped, and the system is asked for the next chunks while one is worked on.  Of what was
-tried with 4 GB (benchmarks/reading.py), this took the least processor time, cold and warm: a copy
-into buffers costs as much again as a pass over the rows, and mapping without asking ahead waits
-for the disk.  Mapped pages are the system's to keep or to drop; they are no memory of ours.
+Rows are mapped, and the system is asked for the next chunks while one is worked on: there is no
+copy, and less waiting than with maps alone (benchmarks/reading.py).  Mapped pages are the system's
+to keep or to drop; they are no memory of ours.
 """
 
 from __future__ import annotations

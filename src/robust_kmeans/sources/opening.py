@@ -69,8 +69,10 @@ def open_dataset(path: str | os.PathLike[str], columns: Columns = None) -> Datas
     array([[1., 1.],
            [2., 2.]], dtype=float32)
     """
-    if columns is not None and (len(columns) == 0 or len(set(columns)) < len(columns)):
-        raise ValueError(f"columns={list(columns)!r} must name at least one column, each once.")
+    if isinstance(columns, str) or (
+        columns is not None and not 0 < len(set(columns)) == len(columns)
+    ):
+        raise ValueError(f"columns={columns!r}: expected a list of at least one column, each once.")
     paths = find_files(path, tuple(FORMATS))
     return _opener(_format_of(paths))(paths, columns)
 
