@@ -1,5 +1,8 @@
 """Executions: where chunks live and who runs the steps.
 
 ``base``    what every execution offers to the driver loops
-``memory``  an array in memory, on a pool of threads
+``threads`` chunks that the threads of this process work on
+``memory``  an array in memory
+``disk``    rows on a disk
+``dask``    a dask array: on a cluster (``dask_cluster``, ``dask_worker``) or in this process
 """

@@ -1,0 +1,319 @@
+"""Rows on a Dask cluster: blocks and their states stay on the workers, summaries travel.
+
+A sweep is one message to every worker and one answer (`Client.run`): a task would take several
+times as long to schedule as a pass over D² takes (`benchmarks/on_dask.py`).  What the driver
+calls states is the name of a version, of which each chunk's part lies beside its block.
+
+*Lost workers.*  Dask computes lost blocks again, on other workers or on a restarted one.  Their
+states are made again from the rows, by the steps that have led to them: the driver keeps, for
+each version, the steps since the last one that needed no earlier state.  A sweep is repeated for
+the lost chunks only.
+
+Cost: a sweep takes a few milliseconds more than on threads; states are memory of the workers
+that Dask does not manage.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import dask
+import dask.array
+import numpy as np
+from distributed import Client, Future, futures_of, wait
+from numpy.typing import DTypeLike, NDArray
+
+from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.execution.dask_worker import (
+    HeldChunks,
+    Order,
+    Part,
+    Recipe,
+    carry_out,
+    extended,
+    hold,
+    replay,
+    values_of,
+    warm,
+)
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Step, Summary, Work
+
+# Seconds for which a cluster may be without workers: a nanny restarts a lost one in a few.
+PATIENCE = 60.0
+# Seconds within which the scheduler notices that a worker has gone that did not answer.
+NOTICED = 5.0
+# So often chunks may be lost while one and the same sweep is tried.
+MOST_LOSSES = 20
+
+
+class Version:
+    """The name of the states of all chunks, and how to make them from the rows."""
+
+    def __init__(self, number: int, recipe: Recipe) -> None:
+        self.number = number
+        self.recipe = recipe
+
+
+class OnCluster(Execution):
+    """Chunks that are the blocks of a dask array, worked on where they lie.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n, d), float32 or float64, in one block of columns
+        As `as_dask_rows` prepares it.  It is persisted, if it is not already.
+    weights : ndarray of shape (n,), float64, optional
+        One weight per row; 1 each by default.
+    client : distributed.Client
+    n_threads : int, optional
+        Per worker; by default as many as it has for tasks.
+    """
+
+    def __init__(
+        self,
+        array: Any,
+        weights: NDArray[np.float64] | None,
+        client: Client,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_features, self.dtype = array.shape[1], array.dtype
+        self.bounds = np.cumsum([0, *array.chunks[0]], dtype=np.int64)
+        self.weighted = weights is not None
+        self.total_weight = float(self.n_rows if weights is None else weights.sum())
+        self.n_weighty_rows = self.n_rows if weights is None else int(np.count_nonzero(weights))
+        self.least_weight = 1.0 if weights is None else float(weights[weights > 0].min())
+        self._array, self._weights, self._client = array, weights, client
+        self._n_threads = n_threads
+        self._all = range(len(self.bounds) - 1)
+        self._blocks: list[Future[Any]] = []
+        self._holders: dict[int, str] = {}
+        self._silent: set[str] = set()
+        # A name that no other fit on the cluster has.
+        self._fit = f"robust-kmeans-{uuid.uuid4().hex}"
+        self._n_versions = 0
+        self._gone: deque[int] = deque()
+        self._tidy = False
+
+    def __enter__(self) -> Self:
+        try:
+            self._client.register_plugin(HeldChunks(self._n_threads), name=self._fit)
+            self._warm_up()
+            self._array = self._client.persist(self._array)
+            futures = {future.key: future for future in futures_of(self._array)}
+            self._blocks = [futures[key] for (key,) in self._array.__dask_keys__()]
+            self._settle(self._all)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._blocks = []
+        with suppress(OSError):  # without a scheduler there is nothing left to give back
+            self._client.unregister_worker_plugin(self._fit)
+
+    def map(
+        self, step: Step[Summary], states: States, shared: Any, *, work: Work = Work.READING
+    ) -> tuple[States, Sequence[Summary]]:
+        """Run `step` on every chunk; the new states, and the summaries in chunk order."""
+        after = self._new_version(step, states, shared)
+        found = self._carry_out(self._all, step, states, shared, work, after)
+        if self.watch is not None and work is Work.READING:
+            self.watch(self.n_rows)
+        return after, [found[number] for number in self._all]
+
+    def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
+        """Run `step` on one chunk for its summary; no state changes."""
+        found: dict[int, Summary] = self._carry_out(
+            (chunk,), step, states, shared, Work.STATES, None
+        )
+        return found[chunk]
+
+    def collect(
+        self,
+        step: Step[NDArray[Any]],
+        states: States,
+        shared: Any,
+        *,
+        work: Work = Work.READING,
+    ) -> NDArray[Any]:
+        """Run a step whose result has one entry per row, and join the results."""
+        found = self._carry_out(self._all, step, states, shared, work, None)
+        return np.concatenate([found[number] for number in self._all])
+
+    def collect_lazily(
+        self, step: Step[NDArray[Any]], states: Version, shared: Any, dtype: DTypeLike
+    ) -> Any:
+        """The same, with one number per row, as a dask array that stays on the workers.
+
+        It is computed before this returns; where a worker is lost later, Dask makes its blocks
+        again from those of X.  The step must not look at weights.
+        """
+        told = dask.delayed((states.recipe, step, shared), traverse=False)
+        blocks = self._array.to_delayed(optimize_graph=False).ravel()
+        parts = [
+            dask.array.from_delayed(
+                dask.delayed(values_of)(
+                    block,
+                    dask.delayed(self._part(number)._replace(weights=NO_WEIGHTS), traverse=False),
+                    told,
+                    (self._fit, states.number, number),
+                ),
+                shape=(self._array.chunks[0][number],),
+                dtype=dtype,
+            )
+            for number, block in enumerate(blocks)
+        ]
+        values = self._client.persist(dask.array.concatenate(parts))
+        self._wait_for(futures_of(values), range(len(parts)))
+        return values
+
+    def tidy(self) -> None:
+        """Give memory back that was kept for more sweeps like the last ones: with the next one."""
+        self._tidy = True
+
+    def _new_version(self, step: Step[Any], states: Version | None, shared: Any) -> Version:
+        recipe = extended(() if states is None else states.recipe, step, shared)
+        version = Version(self._n_versions, recipe)
+        self._n_versions += 1
+        weakref.finalize(version, self._gone.append, version.number).atexit = False
+        return version
+
+    def _carry_out(
+        self,
+        numbers: Sequence[int],
+        step: Step[Summary],
+        states: Version | None,
+        shared: Any,
+        work: Work,
+        after: Version | None,
+    ) -> dict[int, Summary]:
+        """Summaries of these chunks, whatever becomes of the workers meanwhile."""
+        found: dict[int, Summary] = {}
+        for _ in range(MOST_LOSSES):
+            found |= self._ask(numbers, step, states, shared, work, after)
+            numbers = [number for number in numbers if number not in found]
+            if not numbers:
+                return found
+            self._settle(numbers)
+            if states is not None:
+                self._ask(numbers, replay, None, states.recipe, Work.READING, states)
+        raise RuntimeError(
+            f"{len(numbers)} of {len(self._all)} blocks of X were lost {MOST_LOSSES} times in a "
+            f"row; look at the logs of the workers, which may need more memory."
+        )
+
+    def _ask(
+        self,
+        numbers: Sequence[int],
+        step: Step[Any],
+        states: Version | None,
+        shared: Any,
+        work: Work,
+        after: Version | None,
+    ) -> dict[int, Any]:
+        """One message to all workers; what comes back from those that are still there.
+
+        To all, because the scheduler knows them: an address that is none any more would be tried
+        for half a minute.
+        """
+        gone = [self._gone.popleft() for _ in range(len(self._gone))]
+        order = Order(
+            self._fit,
+            numbers,
+            step,
+            shared,
+            work,
+            None if states is None else states.number,
+            None if after is None else after.number,
+            gone,
+            self._tidy,
+        )
+        self._tidy = False
+        found: dict[int, Any] = {}
+        answers = self._client.run(carry_out, order, on_error="return")
+        for address, answer in answers.items():
+            if not isinstance(answer, Exception):
+                found |= answer
+            elif isinstance(answer, OSError):
+                self._silent.add(address)
+            # Others may have nothing to do with this fit, and lack the packages for it.
+            elif address in self._holders.values():
+                raise answer
+        return found
+
+    def _settle(self, numbers: Iterable[int]) -> None:
+        """Have the blocks of these chunks computed, and tell workers which of them they hold."""
+        self._wait_for_removal()
+        self._wait_for([self._blocks[number] for number in numbers], numbers)
+        places = self._client.who_has([self._blocks[number] for number in numbers])
+        parts: dict[str, dict[int, Part]] = defaultdict(dict)
+        for number in numbers:
+            addresses = places[self._blocks[number].key]
+            if addresses:  # else it has just been lost again
+                address = min(addresses, key=lambda address: len(parts[address]))
+                parts[address][number] = self._part(number)
+                self._holders[number] = address
+        for address, held in parts.items():
+            self._client.run(hold, self._fit, held, workers=[address], on_error="ignore")
+
+    def _part(self, number: int) -> Part:
+        start, end = int(self.bounds[number]), int(self.bounds[number + 1])
+        weights = NO_WEIGHTS if self._weights is None else self._weights[start:end]
+        shape = end - start, self.n_features
+        return Part(self._blocks[number].key, shape, self.dtype, weights, start)
+
+    def _wait_for_removal(self) -> None:
+        """Until the scheduler does not name workers any more that did not answer."""
+        last = time.monotonic() + NOTICED
+        while self._silent & self._client.nthreads().keys() and time.monotonic() < last:
+            time.sleep(0.01)
+        self._silent.clear()
+
+    def _wait_for(self, futures: Sequence[Future[Any]], numbers: Iterable[int]) -> None:
+        """Until all are computed; an error if one cannot be, or if there is nobody to do it."""
+        last_seen = time.monotonic()
+        while True:
+            try:
+                wait(futures, timeout=1.0)
+                break
+            except TimeoutError:
+                now = time.monotonic()
+                if self._client.nthreads():
+                    last_seen = now
+                elif now - last_seen > PATIENCE:
+                    raise RuntimeError(
+                        f"the cluster has been without workers for {PATIENCE:g} seconds; start "
+                        f"some, and fit again."
+                    ) from None
+            except CancelledError:
+                break
+        for number, future in zip(numbers, futures, strict=True):
+            if future.status == "error":
+                future.result()
+            if future.status == "cancelled":
+                raise RuntimeError(
+                    f"block {number} of X was lost with its worker and cannot be computed again, "
+                    f"because it was sent there as it is (scatter). Load X on the workers, with "
+                    f"dask.array or dask.dataframe, and fit again."
+                )
+
+    def _warm_up(self) -> None:
+        """Warm the kernels, on one worker per machine first: others then find them on its disk."""
+        workers = sorted(self._client.nthreads())
+        first = list({address.rpartition(":")[0]: address for address in workers}.values())
+        for group in (first, [address for address in workers if address not in first]):
+            if group:
+                self._client.run(warm, self.dtype.name, workers=group, on_error="ignore")
