@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
-from robust_kmeans.sweeps.base import Work
 from robust_kmeans.sweeps.cut import FLAGGED, LEAST_FLAGGED, Cut
 from robust_kmeans.sweeps.means import CLUSTER_MASS, CLUSTER_SIZES, ClusterShared
 from robust_kmeans.sweeps.rows import labels_with_outliers, nearest_labels, squared_distances
@@ -80,11 +79,11 @@ def finish(data: Execution, run: LloydRun, n_outliers: float) -> TrimmedClusteri
         cluster_sizes=data.summarise(
             CLUSTER_SIZES, run.states, ClusterShared(run.cut, len(run.centers))
         ),
-        labels=data.collect(labels_with_outliers, run.states, run.cut, work=Work.STATES),
-        nearest_labels=data.collect(nearest_labels, run.states, None, work=Work.STATES),
+        labels=data.collect_lazily(labels_with_outliers, run.states, run.cut, np.int32),
+        nearest_labels=data.collect_lazily(nearest_labels, run.states, None, np.int32),
         inertia=run.inertia,
         outlier_indices=data.summarise(FLAGGED, run.states, run.cut),
-        outlier_scores=data.collect(squared_distances, run.states, None, work=Work.STATES),
+        outlier_scores=data.collect_lazily(squared_distances, run.states, None, data.dtype),
         outlier_threshold=_threshold(run.cut, data.summarise(LEAST_FLAGGED, run.states, run.cut)),
         n_outliers=run.cut.weight if data.weighted else int(run.cut.weight),
         n_iter=run.n_iter,

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from robust_kmeans.checkpoint import Checkpoint, fingerprint_of
 from robust_kmeans.clustering import finish
 from robust_kmeans.execution.base import Execution
-from robust_kmeans.inputs import elsewhere, in_dtype, opened
+from robust_kmeans.inputs import elsewhere, in_dtype, opened, per_row
 from robust_kmeans.lloyd import LloydRun
 from robust_kmeans.local_search import default_steps
 from robust_kmeans.outlier_count import estimate_outliers
@@ -286,25 +286,28 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """The cluster of each row; −1 where its score exceeds `outlier_threshold_`.
 
         Each row is judged by itself, so flags do not depend on the batch.  On the training
-        data this gives `labels_`, but for rows tied at the cut.
+        data this gives `labels_`, but for rows tied at the cut.  Of a dask collection it is a
+        lazy dask array, as with `transform`, `score_samples` and `decision_function`.
         """
-        with self._open_new(X) as data:
-            model = Model(self.cluster_centers_, self.outlier_threshold_)
-            labels: NDArray[np.int32] = data.collect(predicted_labels, None, model)
+        check_is_fitted(self)
+        model = Model(self.cluster_centers_, self.outlier_threshold_)
+        labels: NDArray[np.int32] = self._per_row(X, predicted_labels, model, np.int32)
         return labels
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
         """Euclidean distance of each row to each centre, of shape (n_samples, n_clusters)."""
-        with self._open_new(X) as data:
-            distances: NDArray[np.floating] = data.collect(
-                distances_to, None, self.cluster_centers_
-            )
+        check_is_fitted(self)
+        centers = self.cluster_centers_
+        distances: NDArray[np.floating] = self._per_row(
+            X, distances_to, centers, centers.dtype, len(centers)
+        )
         return distances
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.floating]:
         """How normal each row is: minus its squared distance to the nearest centre."""
-        with self._open_new(X) as data:
-            d2: NDArray[np.floating] = data.collect(predicted_d2, None, self.cluster_centers_)
+        check_is_fitted(self)
+        centers = self.cluster_centers_
+        d2: NDArray[np.floating] = self._per_row(X, predicted_d2, centers, centers.dtype)
         return -d2
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -390,20 +393,30 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self.callback(progress)
 
     def _open(self, rows: Any, **options: Any) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        return opened(
-            rows,
-            n_threads=self.n_threads,
-            memory_limit=as_bytes("memory_limit", self.memory_limit),
-            feature_names=names,
-            **options,
-        )
+        return opened(rows, **self._opening(), **options)
+
+    def _opening(self) -> dict[str, Any]:
+        return {
+            "n_threads": self.n_threads,
+            "memory_limit": as_bytes("memory_limit", self.memory_limit),
+            "feature_names": getattr(self, "feature_names_in_", None),
+        }
+
+    def _per_row(
+        self, X: ArrayLike, step: Any, shared: Any, dtype: DTypeLike, n_columns: int | None = None
+    ) -> Any:
+        rows = self._new_rows(X)
+        centers = self.cluster_centers_
+        return per_row(rows, step, shared, dtype, n_columns, centers=centers, **self._opening())
 
     def _open_new(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Rows of new data in the dtype of the centres, whose kernels decided the threshold."""
         check_is_fitted(self)
-        rows = in_dtype(self._rows(X, reset=False), self.cluster_centers_.dtype)
+        rows = self._new_rows(X)
         return self._open(rows, sample_weight=sample_weight, centers=self.cluster_centers_)
+
+    def _new_rows(self, X: ArrayLike) -> Any:
+        """Rows of new data in the dtype of the centres, whose kernels decided the threshold."""
+        return in_dtype(self._rows(X, reset=False), self.cluster_centers_.dtype)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """`X` as an array, or as it is where it is not in memory; its columns are those of fit."""

@@ -3,7 +3,7 @@
     array, list, data frame                         InMemory, after scikit-learn's checks
     path or glob, Dataset, pyarrow dataset,         OnDisk
     memory map of 1 GiB or more
-    dask array or data frame                        OnDask
+    dask array or data frame                        on the workers, or block by block
 
 Values that are not finite, or would overflow when squared, are refused in all of them by the
 same sweep.
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from robust_kmeans.execution.base import Execution, is_large
 from robust_kmeans.execution.disk import OnDisk
@@ -26,6 +26,7 @@ from robust_kmeans.sources.base import Dataset
 from robust_kmeans.sources.converted import Converted
 from robust_kmeans.sources.npy import from_memmap
 from robust_kmeans.sources.opening import from_arrow, open_dataset
+from robust_kmeans.sweeps.base import Step
 from robust_kmeans.validation import (
     as_dtype,
     as_rows,
@@ -112,6 +113,26 @@ def _package(X: object) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+def per_row(
+    rows: Any,
+    step: Step[NDArray[Any]],
+    shared: Any,
+    dtype: DTypeLike,
+    n_columns: int | None = None,
+    **options: Any,
+) -> Any:
+    """One value per row, or `n_columns` of them; of a dask array a lazy one.
+
+    `options` are those of `opened`.
+    """
+    if not isinstance(rows, np.ndarray | Dataset):
+        from robust_kmeans.execution.dask import rows_lazily
+
+        return rows_lazily(rows, step, shared, dtype, n_columns)
+    with opened(rows, **options) as data:
+        return data.collect(step, None, shared)
+
+
 def _execution(
     rows: Any,
     weights: NDArray[np.float64] | None,
@@ -122,6 +143,6 @@ def _execution(
         return InMemory(rows, weights, n_threads)
     if isinstance(rows, Dataset):
         return OnDisk(rows, weights, n_threads, memory_limit)
-    from robust_kmeans.execution.dask import OnDask
+    from robust_kmeans.execution.dask import open_dask
 
-    return OnDask(rows, weights, n_threads)
+    return open_dask(rows, weights, n_threads)

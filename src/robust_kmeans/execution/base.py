@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from robust_kmeans.sweeps.base import Merged, Step, Summary, Sweep, Work
 
@@ -119,6 +119,12 @@ class Execution(ABC):
         work: Work = Work.READING,
     ) -> NDArray[Any]:
         """Run a step whose result has one entry per row, and join the results."""
+
+    def collect_lazily(
+        self, step: Step[NDArray[Any]], states: States, shared: Any, dtype: DTypeLike
+    ) -> Any:
+        """As `collect`, of states; in Dask an array of its own kind, which stays on the workers."""
+        return self.collect(step, states, shared, work=Work.STATES).astype(dtype, copy=False)
 
     def run(
         self, sweep: Sweep[Summary, Merged], states: States, shared: Any = None

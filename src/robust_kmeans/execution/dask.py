@@ -165,6 +165,10 @@ def _values(
     block: NDArray[Any], told: tuple[Step[NDArray[Any]], Any], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     step, shared = told
+    if not np.isfinite(block).all():
+        raise ValueError(
+            "X has NaN or infinite values. Drop such rows or fill them before predicting."
+        )
     return step(Chunk(np.ascontiguousarray(block, dtype), NO_WEIGHTS, 0), None, shared)[1]
 
 
