@@ -36,6 +36,7 @@ from robust_kmeans import (
 )
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.seeding.drawing import Seeding
+from robust_kmeans.sweeps.base import Work
 
 Rows = NDArray[np.float64]
 Fit = Callable[[Rows, int, int, int, int], Rows]
@@ -177,10 +178,8 @@ METHODS = [
 
 # ------------------------------------------------------------------------------ readings
 
-# Steps of these modules read rows, but for those that only touch the state.
-READING_MODULES = ("distances", "seeding", "swaps", "checks", "rivals")
-READING_STEPS = ("means._update", "coreset._sample")
-NOT_READING = ("seeding._start", "seeding._take", "swaps._losses")
+# These take so many rows that on a disk they cost as much as a reading.
+TAKING_MANY = ("coreset._sample",)
 
 
 @contextmanager
@@ -189,10 +188,12 @@ def counted_readings(n_rows: int) -> Iterator[list[str]]:
     readings: list[str] = []
     original = InMemory.map
 
-    def counting_map(data: InMemory, step: Any, states: Any, shared: Any, **options: Any) -> Any:
-        if data.n_rows == n_rows and reads_rows(step):
+    def counting_map(
+        data: InMemory, step: Any, states: Any, shared: Any, *, work: Work = Work.READING
+    ) -> Any:
+        if data.n_rows == n_rows and reads_rows(step, work):
             readings.append(step.__name__)
-        return original(data, step, states, shared, **options)
+        return original(data, step, states, shared, work=work)
 
     InMemory.map = counting_map  # type: ignore[method-assign]
     try:
@@ -201,8 +202,7 @@ def counted_readings(n_rows: int) -> Iterator[list[str]]:
         InMemory.map = original  # type: ignore[method-assign]
 
 
-def reads_rows(step: Callable[..., Any]) -> bool:
-    """Whether a sweep's step passes the rows to a kernel."""
-    module = step.__module__.rpartition(".")[2]
-    name = f"{module}.{step.__name__}"
-    return name in READING_STEPS or (module in READING_MODULES and name not in NOT_READING)
+def reads_rows(step: Callable[..., Any], work: Work) -> bool:
+    """Whether a sweep looks at all rows, or nearly."""
+    name = f"{step.__module__.rpartition('.')[2]}.{step.__name__}"
+    return work is Work.READING or name in TAKING_MANY

@@ -163,3 +163,19 @@ def test_readings_are_timed_for_every_format_cold_and_warm(run):
         cell for cell in cells for _ in range(contenders[cell[0]])
     ]
     assert all(float(line.split()[-2]) > 0 for line in lines)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system for its memory")
+def test_sweeps_over_files_are_timed_beside_reading_them(run):
+    lines = run("on_disk.py")
+    assert [line.split()[0] for line in lines] == [
+        *(".npy:", "read", "sweep", "fit"),
+        *(".parquet:", "read", "sweep", "fit"),
+    ]
+
+
+def test_the_rules_for_large_data_are_compared_with_those_for_small_data(run):
+    header, *lines = run("large_data.py", "--threads", "1")
+    assert header.split()[5:7] == ["rules", "ρ"]
+    assert [line.split()[5] for line in lines] == ["small", "large"]
+    assert lines[0].split()[6] == "1.0000"
