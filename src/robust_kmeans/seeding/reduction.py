@@ -7,9 +7,10 @@ for the rest of its rows.  Two ways to go on:
              candidates, at the means of their rows, are clustered with an outlier budget of
              their own: robust seeding, then trimmed Lloyd, several times.  How much of their
              weight is outliers is not known: at most z, and at most what the t − k lightest
-             weigh; restarts take turns with that, a quarter, a sixteenth and a 64th of it.  The
-             best of each budget are measured on all rows, and the one with the least trimmed
-             cost ρ wins.  Its centres are means: seeds are the rows next to them.
+             weigh; restarts take turns with that, a quarter, a sixteenth and a 64th of it (of
+             ten times k candidates with six of its halves).  The best of each budget is
+             measured on all rows, and the one with the least trimmed cost ρ wins.  Its centres
+             are means: seeds are the rows next to them.
 ``plain``    Weighted k-means++ among the candidates, several times; the choice that is cheapest
              on them wins (Deshpande, Kacham & Pratap 2020).  A far outlier among the candidates
              then takes a centre.
@@ -41,7 +42,7 @@ from robust_kmeans.sweeps.means import CLUSTER_MASS, UPDATE, ClusterShared, Upda
 from robust_kmeans.sweeps.order import N_BINS, KeyRange, estimates
 from robust_kmeans.sweeps.rivals import JUDGE, Rivals
 from robust_kmeans.sweeps.sampling import Row
-from robust_kmeans.trimming import END, OCTAVE, find_cut, place, where_to_look
+from robust_kmeans.trimming import END, OCTAVE, Placed, find_cut, place, where_to_look
 
 Reduction = Literal["trimmed", "plain"]
 REDUCTIONS = ("trimmed", "plain")
@@ -114,16 +115,14 @@ def trimmed_reduction(
 ) -> Seeds:
     """Choose `n_clusters` rows that serve all rows as the candidates together would."""
     placed = place(data, np.array([row.point for row in candidates]), n_outliers)
-    return reduce_assigned(
-        data, placed.states, placed.cut, candidates, n_clusters, n_outliers, random, n_restarts,
-        BUDGETS,
-    )  # fmt: skip
+    return reduce_placed(
+        data, placed, candidates, n_clusters, n_outliers, random, n_restarts, BUDGETS
+    )
 
 
-def reduce_assigned(
+def reduce_placed(
     data: Execution,
-    states: States,
-    cut: Cut,
+    placed: Placed,
     candidates: list[Row],
     n_clusters: int,
     n_outliers: float,
@@ -131,9 +130,9 @@ def reduce_assigned(
     n_restarts: int,
     budgets: tuple[float, ...],
 ) -> Seeds:
-    """As `trimmed_reduction`, with the states and the cut that belong to the candidates."""
-    centers = np.array([row.point for row in candidates])
-    totals = data.summarise(UPDATE, states, UpdateShared(cut, centers))
+    """As `trimmed_reduction`, of candidates to which all rows are assigned already."""
+    centers, cut = placed.centers, placed.cut
+    totals = data.summarise(UPDATE, placed.states, UpdateShared(cut, centers))
     # Of equal candidates only the first has rows.
     useful = np.flatnonzero(totals.mass > 0)
     mass = totals.mass[useful]
@@ -178,8 +177,8 @@ def rows_next_to_best(
 ) -> list[Row]:
     """The rows next to those centres that leave the least trimmed cost, unless they are trimmed.
 
-    One reading for all finalists.  It shows their costs within a few rows' share: only where
-    that is too little to tell them apart, which is rare, they are measured one by one.
+    One reading for all finalists.  It shows each cost but for the part of the rows in one bin of
+    a histogram: only where that could matter, which is rare, they are measured one by one.
     """
     keys = _above(where_to_look(data.dtype, cut), data.dtype)
     judged = data.summarise(JUDGE, None, Rivals(tuple(finalists), keys))

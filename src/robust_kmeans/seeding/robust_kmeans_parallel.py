@@ -17,9 +17,11 @@ rounds where so far fewer than k have joined, and no more where no cost is left.
 coin of its own in every round, which depends on nothing but the seed: so the same rows join
 however the rows are cut into chunks, and wherever these are.
 
-Cost: one reading of X per round for all that have joined, and about four passes over D²; then the
-trimmed reduction.  The sequential seedings read X up to k times: this one is for rows that are
-slow to read, from a disk or on other machines.
+Cost: a reading of X for the first candidate, one per round for all that have joined, with about
+four passes over D², and two for the trimmed reduction: eight in all.  Where single rows cannot be
+had without their neighbours (Parquet), it takes up to another one per round to fetch those that
+have joined.  The sequential seedings read X up to k times: this one is for rows that are slow to
+read, from a disk or on other machines (benchmarks/parallel_seeding.py compares them).
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ from robust_kmeans.seeding.drawing import (
     first_row,
     seed_or_oversample,
 )
-from robust_kmeans.seeding.reduction import MANY_BUDGETS, reduce_assigned
+from robust_kmeans.seeding.reduction import MANY_BUDGETS, reduce_placed
 from robust_kmeans.seeding.threshold import next_threshold
 from robust_kmeans.sweeps.base import add_numbers
 from robust_kmeans.sweeps.coins import JOIN, Coins, Joined
 from robust_kmeans.sweeps.distances import ASSIGN_NEW, NewCenters
 from robust_kmeans.sweeps.sampling import MASS, Row
-from robust_kmeans.trimming import find_cut, where_to_look
+from robust_kmeans.trimming import Placed, find_cut, where_to_look
 from robust_kmeans.validation import RandomState, check_count, check_positive
 
 
@@ -74,9 +76,10 @@ class RobustKMeansParallel:
         states, rows = self.draw_candidates(data, n_clusters, n_outliers, random)
         if len(rows) <= n_clusters:
             return as_seeds(rows, n_clusters)
-        cut = find_cut(data, states, n_outliers)
-        return reduce_assigned(
-            data, states, cut, rows, n_clusters, n_outliers, random, self.n_restarts, MANY_BUDGETS
+        centers = np.array([row.point for row in rows])
+        placed = Placed(centers, states, find_cut(data, states, n_outliers))
+        return reduce_placed(
+            data, placed, rows, n_clusters, n_outliers, random, self.n_restarts, MANY_BUDGETS
         )
 
     def candidates(
