@@ -146,6 +146,18 @@ def test_a_file_that_changes_while_it_is_read_is_refused(X, path, threads):
             place(data, X[:4].copy(), 150)
 
 
+def test_values_that_are_not_finite_are_found_with_their_row_group(X, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    X[-1, 2] = np.nan
+    table = pa.table([pa.array(column) for column in X.T], names=["a", "b", "c"])
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=1000)
+    with pytest.raises(
+        ValueError, match=r"column 2 \('c'\).*row 2999 \(.*rows.parquet, row group 2, its row 999"
+    ):
+        RobustKMeans(4).fit(tmp_path / "rows.parquet")
+
+
 def test_a_limit_that_is_too_low_is_refused(path):
     with pytest.raises(ValueError, match=r"memory_limit=10 is too little.*Raise memory_limit"):
         RobustKMeans(4, memory_limit=10).fit(path)

@@ -204,7 +204,7 @@ def _for_states(
 ) -> int:
     """What remains of the limit for states, once there is room for the chunks being read."""
     limit = int(USUAL_SHARE * _memory_of_the_machine()) if memory_limit is None else memory_limit
-    reading = memory_for_reading(dataset, bounds, n_workers)
+    reading = memory_for_reading(dataset, bounds, n_workers) + dataset.decoding_bytes
     if reading > limit:
         raise ValueError(
             f"memory_limit={limit} is too little: to read the rows ahead of {n_workers} threads "

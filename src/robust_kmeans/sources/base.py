@@ -39,6 +39,8 @@ class Dataset(ABC):
         The names of the columns, where the format has names.
     takes_quickly : bool
         Whether a few rows can be read by themselves; otherwise many around them are decoded.
+    decoding_bytes : int
+        About so much memory a scan takes besides the rows that it hands out.
     """
 
     n_rows: int
@@ -46,6 +48,7 @@ class Dataset(ABC):
     dtype: np.dtype[Any]
     feature_names: list[str] | None
     takes_quickly: bool
+    decoding_bytes: int
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -18,6 +18,7 @@ class Converted(Dataset):
         self.n_rows, self.n_features = dataset.n_rows, dataset.n_features
         self.feature_names = dataset.feature_names
         self.takes_quickly = dataset.takes_quickly
+        self.decoding_bytes = dataset.decoding_bytes
         self.dtype = dtype
         self._dataset = dataset
 

@@ -67,6 +67,7 @@ class RowFile(ABC):
 
     stamp: FileStamp
     takes_quickly = False
+    decoding_bytes = 0
     starts: NDArray[np.int64]
     """Rows at which pieces begin that can be read on their own, and the end."""
     ranges: list[list[tuple[int, int]]]

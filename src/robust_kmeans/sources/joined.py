@@ -48,6 +48,7 @@ class JoinedFiles(Dataset):
         self.n_features = n_features
         self.feature_names = feature_names
         self.takes_quickly = all(file.takes_quickly for file in files)
+        self.decoding_bytes = max(file.decoding_bytes for file in files)
         self._starts = np.cumsum([0, *(file.n_rows for file in files)])
         self.n_rows = int(self._starts[-1])
 

@@ -24,6 +24,8 @@ BATCH_ROWS = (1024, 2**16)
 # that are refilled; otherwise each column of a row group is read at once.
 BUFFERED_BYTES = 2**25
 BUFFER_SIZE = (2**16, 2**20)
+# What a column takes while it is decoded: a page as it is stored and as it is decoded, and values.
+PAGES_BYTES = 2**22
 
 
 def open_parquet(paths: Sequence[str], columns: Sequence[str | int] | None) -> JoinedFiles:
@@ -47,6 +49,7 @@ class ParquetRows(RowFile):
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         self.starts = np.cumsum([0, *(group.num_rows for group in groups)])
         self.ranges = [_byte_ranges(group, set(names)) for group in groups]
+        self.decoding_bytes = BUFFERED_BYTES + PAGES_BYTES * len(names)
 
     def blocks(self, start: int, stop: int) -> Generator[Block, None, None]:
         """Rows start:stop, batch by batch."""

@@ -61,6 +61,9 @@ class _Piece(NamedTuple):
 class TextRows(RowFile):
     """The rows of one text table; its pieces are runs of lines."""
 
+    # The text of a piece, and its columns: a number takes 8 bytes, and 2 at least as text.
+    decoding_bytes = 5 * PIECE_BYTES
+
     def __init__(
         self, stamp: FileStamp, head: _Head, schema: pa.Schema, names: Sequence[str]
     ) -> None:
