@@ -151,3 +151,11 @@ def test_seeding_in_rounds_is_compared_with_drawing_one_after_the_other(run):
         ["robust-k-means||", lines[2].split()[6]],
     ]
     assert lines[0].split()[6] == "1.0000"
+
+
+@pytest.mark.skipif(not installed("distributed"), reason="needs robust-kmeans[dask]")
+def test_a_cluster_is_timed_beside_memory(run):
+    lines = dict(line.split("  ", 1) for line in run("on_dask.py"))
+    assert float(lines["cost / cost in memory"]) == 1
+    _, again = lines["longer, of which made again (s)"].split()
+    assert float(again) > 0
