@@ -179,3 +179,11 @@ def test_the_rules_for_large_data_are_compared_with_those_for_small_data(run):
     assert header.split()[5:7] == ["rules", "ρ"]
     assert [line.split()[5] for line in lines] == ["small", "large"]
     assert lines[0].split()[6] == "1.0000"
+
+
+@pytest.mark.skipif(not installed("distributed"), reason="needs robust-kmeans[dask]")
+def test_a_cluster_is_timed_beside_memory(run):
+    lines = dict(line.split("  ", 1) for line in run("on_dask.py"))
+    assert float(lines["cost / cost in memory"]) == 1
+    _, again = lines["longer, of which made again (s)"].split()
+    assert float(again) > 0

@@ -1,0 +1,198 @@
+"""A fit on a Dask cluster beside the same fit in memory, and what a killed worker costs.
+
+The cluster is two processes of one thread each on this machine, the rows are persisted there in
+the blocks that an array in memory would have as chunks; in memory two threads work on them.  Both
+runs must give the same centres to the bit.  Seeding is `robust-k-means||`, then trimmed Lloyd to
+rest.  Runs take turns, and ratios are of medians.
+
+What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and a fit
+in which a worker is killed halfway: how much longer it takes, and how much of that are the blocks
+and the states that are made again.  The rest is that one worker does the work of two.
+
+    python benchmarks/on_dask.py [--rows N] [--repeats N] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import dask
+import dask.array
+import numpy as np
+from distributed import Client, LocalCluster, wait
+from numpy.typing import NDArray
+
+from robust_kmeans.execution.base import Execution, plan_chunks
+from robust_kmeans.execution.dask_cluster import OnCluster
+from robust_kmeans.execution.dask_worker import replay
+from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.lloyd import LloydRun
+from robust_kmeans.pipeline import Plan, solve
+from robust_kmeans.seeding.robust_kmeans_parallel import RobustKMeansParallel
+from robust_kmeans.sweeps.base import Work
+
+N_FEATURES, N_CLUSTERS, N_WORKERS = 10, 20, 2
+# Clusters that overlap, so that Lloyd has something to do.
+WIDTH = 15.0
+
+
+def main() -> None:
+    options = parse_options()
+    bounds = plan_chunks(options.rows, N_FEATURES)
+    with (
+        LocalCluster(
+            processes=True, n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        lazy = lazy_rows(bounds)
+        X = np.concatenate([make_block(size, i) for i, size in enumerate(np.diff(bounds))])
+        blocks = client.persist(lazy)
+        wait(blocks)
+        measure(client, X, blocks, bounds, options.repeats)
+
+
+def measure(
+    client: Client, X: NDArray[np.floating], blocks: Any, bounds: NDArray[np.int64], repeats: int
+) -> None:
+    def in_memory() -> LloydRun:
+        with InMemory(X, None, N_WORKERS, bounds) as data:
+            return fit(data)
+
+    def on_cluster(kill_at: int = -1) -> tuple[LloydRun, Watched]:
+        with Watched(blocks, client, kill_at) as data:
+            return fit(data), data
+
+    in_memory(), on_cluster()  # compile, and load on the workers
+    memory, cluster = [], []
+    for _ in range(repeats):
+        seconds, here = timed(in_memory)
+        memory.append(seconds)
+        seconds, (there, data) = timed(on_cluster)
+        cluster.append(seconds)
+        np.testing.assert_array_equal(here.centers, there.centers)
+    told = message_seconds(client, blocks), task_seconds(client)
+    say("rows, features, clusters, outliers", *X.shape, N_CLUSTERS, n_outliers(len(X)))
+    say("sweeps, Lloyd iterations", data.n_sweeps, here.n_iter)
+    say("in memory (s)", median(memory))
+    say("on the cluster (s)", median(cluster))
+    say("cluster / memory", median(cluster) / median(memory))
+    say("cost / cost in memory", there.inertia / here.inertia)
+    say("an empty sweep: message, tasks (ms)", *(1e3 * seconds for seconds in told))
+    seconds, (again, killed) = timed(lambda: on_cluster(kill_at=data.n_sweeps // 2))
+    np.testing.assert_array_equal(here.centers, again.centers)
+    say("with a killed worker (s)", seconds)
+    say("longer, of which made again (s)", seconds - median(cluster), killed.seconds_again)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each (3)")
+    parser.add_argument("--quick", action="store_true", help="tiny and once: only to see it run")
+    options = parser.parse_args()
+    if options.quick:
+        options.rows, options.repeats = 20_000, 1
+    return options
+
+
+def lazy_rows(bounds: NDArray[np.int64]) -> Any:
+    """Blocks that workers make by themselves, and can make again."""
+    make = dask.delayed(make_block)
+    return dask.array.concatenate(
+        [
+            dask.array.from_delayed(make(int(size), i), (int(size), N_FEATURES), np.float32)
+            for i, size in enumerate(np.diff(bounds))
+        ]
+    )
+
+
+def make_block(n_rows: int, number: int) -> NDArray[np.floating]:
+    """The same clusters in every block, and 1 % outliers."""
+    centers = np.random.RandomState(0).uniform(-30, 30, size=(N_CLUSTERS, N_FEATURES))
+    random = np.random.RandomState(1 + number)
+    rows = centers[random.randint(N_CLUSTERS, size=n_rows)]
+    rows += WIDTH * random.standard_normal(rows.shape)
+    far = random.uniform(size=n_rows) < 0.01
+    rows[far] = random.uniform(-500, 500, size=(np.count_nonzero(far), N_FEATURES))
+    return rows.astype(np.float32)
+
+
+def n_outliers(n_rows: int) -> int:
+    return n_rows // 100
+
+
+def fit(data: Execution) -> LloydRun:
+    plan = Plan(n_init=1, n_steps=0, max_iter=300, tol=1e-4)
+    random = np.random.RandomState(0)
+    z = n_outliers(data.n_rows)
+    return solve(data, N_CLUSTERS, z, RobustKMeansParallel(), plan, random, lambda _: None)
+
+
+class Watched(OnCluster):
+    """Counts sweeps, kills a worker before one of them, and times what is made again then."""
+
+    def __init__(self, blocks: Any, client: Client, kill_at: int) -> None:
+        super().__init__(blocks, None, client)
+        self.n_sweeps, self.seconds_again, self._kill_at = 0, 0.0, kill_at
+
+    def map(self, *arguments: Any, **options: Any) -> Any:
+        """As ever, but for one sweep."""
+        self.n_sweeps += 1
+        if self.n_sweeps == self._kill_at:
+            pids = self._client.run(os.getpid)
+            os.kill(pids[self._holders[0]], signal.SIGKILL)
+        return super().map(*arguments, **options)
+
+    def _settle(self, numbers: Any) -> None:
+        seconds, _ = timed(lambda: super(Watched, self)._settle(numbers))
+        self.seconds_again += seconds if self.n_sweeps else 0
+
+    def _ask(self, numbers: Any, step: Any, *rest: Any) -> Any:
+        seconds, found = timed(lambda: super(Watched, self)._ask(numbers, step, *rest))
+        self.seconds_again += seconds if step is replay else 0
+        return found
+
+
+def timed(job: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = job()
+    return time.perf_counter() - start, result
+
+
+def message_seconds(client: Client, blocks: Any) -> float:
+    with OnCluster(blocks, None, client) as data:
+        return median(
+            timed(lambda: data.map(idle, None, None, work=Work.LIGHT))[0] for _ in range(50)
+        )
+
+
+def task_seconds(client: Client) -> float:
+    """The same as one task per worker."""
+
+    def sweep() -> None:
+        tasks = [
+            client.submit(idle, None, None, None, workers=[address], pure=False)
+            for address in client.nthreads()
+        ]
+        client.gather(tasks)
+
+    return median(timed(sweep)[0] for _ in range(50))
+
+
+def idle(_chunk: object, state: object, _shared: object) -> tuple[object, None]:
+    return state, None
+
+
+def say(name: str, *values: float) -> None:
+    print(f"{name:40}", *(f"{value:.4g}" for value in values), flush=True)
+
+
+if __name__ == "__main__":
+    main()
