@@ -121,6 +121,16 @@ def test_a_process_that_was_killed_goes_on_from_its_checkpoint(X, tmp_path):
     assert not [progress for progress in heard if progress.stage == "seeding"]
 
 
+def test_parameters_may_be_numbers_of_numpy(X, tmp_path):
+    path = tmp_path / "fit.npz"
+    model = RobustKMeans(6, n_init=np.int64(2), tol=np.float32(0.1), checkpoint=path)
+    with pytest.raises(StoppedError):
+        model.set_params(callback=StopAt(3)).fit(X)
+    assert path.exists()
+    model.set_params(callback=None).fit(X)
+    assert not path.exists()
+
+
 def test_a_checkpoint_of_another_fit_is_refused(X, tmp_path):
     path = tmp_path / "fit.npz"
     model = RobustKMeans(6, random_state=0, checkpoint=path, callback=StopAt(3))

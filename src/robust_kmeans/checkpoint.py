@@ -276,7 +276,8 @@ def fingerprint_of(
         "chunks": hashlib.sha256(bounds.tobytes()).hexdigest()[:16],
         "n_clusters": int(n_clusters),
         "n_outliers": float(n_outliers),
-        **parameters,
+        # JSON knows no numbers of NumPy's.
+        **{k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()},
     }
 
 

@@ -374,15 +374,10 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if self._starts_from_array():
             given = hashlib.sha256(np.asarray(self.init).tobytes()).hexdigest()
         seed = self.random_state if isinstance(self.random_state, Integral) else None
-        parameters = {
+        names = ("eta", "n_local_trials", "oversampling", "n_init", "max_iter", "tol")
+        parameters = {name: getattr(self, name) for name in names} | {
             "init": given,
-            "eta": self.eta,
-            "n_local_trials": self.n_local_trials,
-            "oversampling": self.oversampling,
             "local_search": self._search_steps(),
-            "n_init": self.n_init,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
             "random_state": None if seed is None else int(seed),
         }
         return Checkpoint(self.checkpoint, fingerprint_of(data, self.n_clusters, z, parameters))

@@ -14,6 +14,7 @@ import mmap
 import os
 import tempfile
 import weakref
+from collections import deque
 from threading import Lock
 from typing import Any
 
@@ -37,8 +38,8 @@ class Budget:
 
     Attributes
     ----------
-    in_ram, most_in_ram, in_files : int
-        Bytes of arrays in RAM, now and at most so far, and bytes of all files ever made.
+    most_in_ram, in_files : int
+        Bytes of arrays in RAM at most so far, and bytes of all files ever made.
 
     Examples
     --------
@@ -51,26 +52,37 @@ class Budget:
 
     def __init__(self, limit: int, folder: str | None = None) -> None:
         self.limit = limit
-        self.in_ram = self.most_in_ram = self.in_files = 0
+        self.most_in_ram = self.in_files = 0
+        self._taken = 0
+        # Arrays may go at any time, in any thread, even in one that holds the lock: they only
+        # leave their size here.
+        self._given_back: deque[int] = deque()
         self._folder = folder
         self._lock = Lock()
         self._rest: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    @property
+    def in_ram(self) -> int:
+        """Bytes of arrays in RAM."""
+        with self._lock:
+            return self._counted()
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array whose memory is given back when nobody has it any more."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
-            if self.in_ram + n_bytes > self.limit:
+            if self._counted() + n_bytes > self.limit:
                 return self._on_file(n_bytes).view(dtype).reshape(shape)
-            self.in_ram += n_bytes
-            self.most_in_ram = max(self.most_in_ram, self.in_ram)
+            self._taken += n_bytes
+            self.most_in_ram = max(self.most_in_ram, self._taken)
         array: NDArray[Any] = np.empty(shape, dtype)
-        weakref.finalize(array, self._released, n_bytes)
+        weakref.finalize(array, self._given_back.append, n_bytes)
         return array
 
-    def _released(self, n_bytes: int) -> None:
-        # Without the lock: this may be called while this very thread has it, by the collector.
-        self.in_ram -= n_bytes
+    def _counted(self) -> int:
+        while self._given_back:
+            self._taken -= self._given_back.popleft()
+        return self._taken
 
     def _on_file(self, n_bytes: int) -> NDArray[np.uint8]:
         if n_bytes > len(self._rest):
