@@ -53,3 +53,22 @@ def test_after_warming_up_nothing_is_compiled_and_nothing_by_the_import(tmp_path
 def test_types_that_are_not_clustered_are_refused(dtypes):
     with pytest.raises(ValueError, match="must be a list of 'float32' and 'float64'"):
         robust_kmeans.warm_up(dtypes)
+
+
+FULL_DISK = """
+import resource
+import numpy as np
+from robust_kmeans.kernels import totals
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+assert totals.cost_below(np.ones(4), np.empty(0), 2.0) == 4.0
+"""
+
+
+def test_kernels_work_where_the_cache_cannot_be_written(tmp_path):
+    """In a process whose files may not grow: as on a full disk."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.rglob("*.nb?"))

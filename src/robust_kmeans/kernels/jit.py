@@ -8,6 +8,7 @@ which is what lets a sum over features use the vector units.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
@@ -24,8 +25,20 @@ _OPTIONS: dict[str, Any] = {
 def jit(function: Kernel) -> Kernel:
     """Compile `function` on its first call, and cache the result on disk where possible."""
     try:
-        return cast(Kernel, numba.njit(cache=True, **_OPTIONS)(function))
+        return cast(Kernel, _saved_if_possible(numba.njit(cache=True, **_OPTIONS)(function)))
     except RuntimeError:
         # Numba finds no folder that it may write its cache to (a read-only install with no
         # home folder): compiling once per process is slower to start, and otherwise equal.
         return cast(Kernel, numba.njit(**_OPTIONS)(function))
+
+
+def _saved_if_possible(kernel: Any) -> Any:
+    """A kernel that works, too, where the disk of the cache is full or was taken away."""
+    save = kernel._cache.save_overload
+
+    def save_if_possible(*compiled: Any) -> None:
+        with suppress(OSError):
+            save(*compiled)
+
+    kernel._cache.save_overload = save_if_possible
+    return kernel
