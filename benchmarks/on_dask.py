@@ -154,9 +154,9 @@ class Watched(OnCluster):
         seconds, _ = timed(lambda: super(Watched, self)._settle(numbers))
         self.seconds_again += seconds if self.n_sweeps else 0
 
-    def _ask(self, numbers: Any, step: Any, *rest: Any) -> Any:
-        seconds, found = timed(lambda: super(Watched, self)._ask(numbers, step, *rest))
-        self.seconds_again += seconds if step is replay else 0
+    def _ask(self, order: Any) -> Any:
+        seconds, found = timed(lambda: super(Watched, self)._ask(order))
+        self.seconds_again += seconds if order.step is replay else 0
         return found
 
 

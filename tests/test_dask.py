@@ -147,9 +147,9 @@ class OnDyingWorkers(OnCluster):
             step = DyingStep(step, int(BOUNDS[2]), self.note) if self.n_seen == 2 else step
         return super().map(step, states, shared, work=work)
 
-    def _ask(self, numbers, step, *rest):
-        self.asked.append((step, numbers))
-        return super()._ask(numbers, step, *rest)
+    def _ask(self, order):
+        self.asked.append(order)
+        return super()._ask(order)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
@@ -159,7 +159,7 @@ def test_a_killed_worker_changes_no_bit(client, tmp_path, sweep):
     with OnDyingWorkers(as_blocks(), client, sweep, note) as data:
         assert_identical(solved(data), expected())
     assert note.exists()
-    first, *repeated = [numbers for step, numbers in data.asked if isinstance(step, DyingStep)]
+    first, *repeated = [order.numbers for order in data.asked if isinstance(order.step, DyingStep)]
     assert len(first) == len(BLOCKS)
     # The other worker has not done its part again.
     assert repeated

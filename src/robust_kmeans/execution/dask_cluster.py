@@ -129,17 +129,16 @@ class OnCluster(Execution):
     ) -> tuple[States, Sequence[Summary]]:
         """Run `step` on every chunk; the new states, and the summaries in chunk order."""
         after = self._new_version(step, states, shared)
-        found = self._carry_out(self._all, step, states, shared, work, after)
+        found = self._carry_out(self._order(step, states, shared, work, after), states)
         if self.watch is not None and work is Work.READING:
             self.watch(self.n_rows)
         return after, [found[number] for number in self._all]
 
     def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
         """Run `step` on one chunk for its summary; no state changes."""
-        found: dict[int, Summary] = self._carry_out(
-            (chunk,), step, states, shared, Work.STATES, None
-        )
-        return found[chunk]
+        order = self._order(step, states, shared, Work.STATES, None, (chunk,))
+        summary: Summary = self._carry_out(order, states)[chunk]
+        return summary
 
     def collect(
         self,
@@ -150,7 +149,7 @@ class OnCluster(Execution):
         work: Work = Work.READING,
     ) -> NDArray[Any]:
         """Run a step whose result has one entry per row, and join the results."""
-        found = self._carry_out(self._all, step, states, shared, work, None)
+        found = self._carry_out(self._order(step, states, shared, work, None), states)
         return np.concatenate([found[number] for number in self._all])
 
     def collect_lazily(
@@ -191,56 +190,50 @@ class OnCluster(Execution):
         weakref.finalize(version, self._gone.append, version.number).atexit = False
         return version
 
-    def _carry_out(
+    def _order(
         self,
-        numbers: Sequence[int],
-        step: Step[Summary],
-        states: Version | None,
-        shared: Any,
-        work: Work,
-        after: Version | None,
-    ) -> dict[int, Summary]:
-        """Summaries of these chunks, whatever becomes of the workers meanwhile."""
-        found: dict[int, Summary] = {}
-        for _ in range(MOST_LOSSES):
-            found |= self._ask(numbers, step, states, shared, work, after)
-            numbers = [number for number in numbers if number not in found]
-            if not numbers:
-                return found
-            self._settle(numbers)
-            if states is not None:
-                self._ask(numbers, replay, None, states.recipe, Work.READING, states)
-        raise RuntimeError(
-            f"{len(numbers)} of {len(self._all)} blocks of X were lost {MOST_LOSSES} times in a "
-            f"row; look at the logs of the workers, which may need more memory."
-        )
-
-    def _ask(
-        self,
-        numbers: Sequence[int],
         step: Step[Any],
         states: Version | None,
         shared: Any,
         work: Work,
         after: Version | None,
-    ) -> dict[int, Any]:
+        numbers: Sequence[int] | None = None,
+    ) -> Order:
+        return Order(
+            self._fit,
+            self._all if numbers is None else numbers,
+            step,
+            shared,
+            work,
+            None if states is None else states.number,
+            None if after is None else after.number,
+        )
+
+    def _carry_out(self, order: Order, states: Version | None) -> dict[int, Any]:
+        """The summaries of all chunks, whatever becomes of the workers meanwhile."""
+        found: dict[int, Any] = {}
+        for _ in range(MOST_LOSSES):
+            found |= self._ask(order)
+            lost = [number for number in order.numbers if number not in found]
+            if not lost:
+                return found
+            self._settle(lost)
+            if states is not None:
+                self._ask(self._order(replay, None, states.recipe, Work.READING, states, lost))
+            order = order._replace(numbers=lost)
+        raise RuntimeError(
+            f"{len(lost)} of {len(self._all)} blocks of X were lost {MOST_LOSSES} times in a "
+            f"row; look at the logs of the workers, which may need more memory."
+        )
+
+    def _ask(self, order: Order) -> dict[int, Any]:
         """One message to all workers; what comes back from those that are still there.
 
         To all, because the scheduler knows them: an address that is none any more would be tried
         for half a minute.
         """
         gone = [self._gone.popleft() for _ in range(len(self._gone))]
-        order = Order(
-            self._fit,
-            numbers,
-            step,
-            shared,
-            work,
-            None if states is None else states.number,
-            None if after is None else after.number,
-            gone,
-            self._tidy,
-        )
+        order = order._replace(gone=gone, tidy=self._tidy)
         self._tidy = False
         found: dict[int, Any] = {}
         answers = self._client.run(carry_out, order, on_error="return")
@@ -259,15 +252,17 @@ class OnCluster(Execution):
         self._wait_for_removal()
         self._wait_for([self._blocks[number] for number in numbers], numbers)
         places = self._client.who_has([self._blocks[number] for number in numbers])
-        parts: dict[str, dict[int, Part]] = defaultdict(dict)
+        held: dict[str, list[int]] = defaultdict(list)
         for number in numbers:
             addresses = places[self._blocks[number].key]
             if addresses:  # else it has just been lost again
-                address = min(addresses, key=lambda address: len(parts[address]))
-                parts[address][number] = self._part(number)
-                self._holders[number] = address
-        for address, held in parts.items():
-            self._client.run(hold, self._fit, held, workers=[address], on_error="ignore")
+                least = min(addresses, key=lambda address: len(held[address]))
+                last = self._holders.get(number, least)
+                held[last if last in addresses else least].append(number)
+        for address, theirs in held.items():
+            parts = {number: self._part(number) for number in theirs}
+            self._client.run(hold, self._fit, parts, workers=[address], on_error="ignore")
+            self._holders |= dict.fromkeys(parts, address)
 
     def _part(self, number: int) -> Part:
         start, end = int(self.bounds[number]), int(self.bounds[number + 1])

@@ -54,8 +54,8 @@ class Order(NamedTuple):
     work: Work
     before: int | None
     after: int | None
-    gone: Sequence[int]
-    tidy: bool
+    gone: Sequence[int] = ()
+    tidy: bool = False
 
 
 async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any]:
@@ -158,7 +158,7 @@ class BlockChunk(Chunk):
             self._copy = read_only(rows)
         return read_only(rows)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Stop who still works on it."""
         self._blocks, self._copy = {}, None
 
@@ -248,6 +248,6 @@ class HeldChunks(WorkerPlugin):
 
     def _drop(self, key: Any) -> None:
         number = self._numbers.pop(key)
-        self._chunks.pop(number).leave()
+        self._chunks.pop(number).close()
         for states in list(self._states.values()):
             states.pop(number, None)
