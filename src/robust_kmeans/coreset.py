@@ -11,14 +11,16 @@ them:
 Inliers are sampled by sensitivity (Feldman & Langberg, *A unified framework for approximating and
 clustering data*, STOC 2011).  Rows are not drawn one by one: they stand in line, cluster after
 cluster and each in the order of the data, and a comb with equal gaps picks them (systematic
-sampling).  So every cluster, and every stretch of the data, gets its due number of rows.  A
-coreset for z outliers must hold in the
-order of z rows (Huang, Jiang, Lou & Wu, *Near-optimal coresets for robust clustering*, ICLR 2023):
-where outliers are sampled, too, expect less of it (benchmarks/coresets.py).
+sampling).  So every cluster, and every stretch of the data, gets its due number of rows.  A coreset
+for z outliers must hold in the order of z rows (Huang, Jiang, Lou & Wu, *Near-optimal coresets for
+robust clustering*, ICLR 2023): where outliers are sampled, too, expect less of it
+(benchmarks/coresets.py).
 
 Cost in readings of X: k for up to six clusters, otherwise one per round of ``robust-k-means||``
 and one more; at most one for the rows that are picked; and one where values are checked: no more
-than k + 2 or 8, whichever is less.  The rest are passes over D².  `size` rows travel.
+than k + 2 or 8, whichever is less.  Where single rows cannot be had without their neighbours
+(Parquet, Feather, text), up to another one per round.  The rest are passes over D².  `size` rows
+travel.
 """
 
 from __future__ import annotations

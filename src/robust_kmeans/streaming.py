@@ -83,7 +83,8 @@ class StreamingRobustKMeans(
     outlier_threshold_ : float
         The squared distance above which `predict` calls a row an outlier.
     inertia_ : float
-        An estimate of the trimmed cost of all rows that have come, as they count now.
+        An estimate of the trimmed cost of all rows that have come, as they count now.  It may
+        be far off where outliers are far and `n_outliers` is just their share.
     model_ : RobustKMeans
         The fit to the summary.  Its `save` writes a file that predicts the same; to go on with
         the stream later, pickle this estimator.
