@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench scaling evaluation paper clean
+.PHONY: help setup demo demo-dask test lint format bench scaling evaluation paper clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## Cluster generated dirty data beside scikit-learn's KMeans, and draw both
 	$(BIN)/robust-kmeans demo --plot demo.png --force
+
+demo-dask: $(READY) ## Cluster rows on the workers of a local Dask cluster, one of which is killed
+	$(BIN)/python examples/on_dask.py
 
 test: $(READY) ## Run all tests and doctests
 	$(BIN)/python -m pytest -q -n 2

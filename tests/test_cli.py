@@ -17,6 +17,7 @@ import pytest
 
 from robust_kmeans import RobustKMeans, __version__
 from robust_kmeans.cli import fitting
+from robust_kmeans.cli.request import Settings, Source, Targets, Voice
 from robust_kmeans.datasets import make_contaminated_blobs
 
 COMMAND = Path(sys.executable).with_name("robust-kmeans")
@@ -252,7 +253,8 @@ def test_demo_shows_that_robust_wins(tmp_path):
 
 MISTAKES = [
     (("fit", "none.csv", *BASE), "none.csv does not exist"),
-    (("fit", ".", *BASE), "is a folder"),
+    (("compare", ".", *BASE), "is a folder"),
+    (("fit", ".", *BASE, "--in-memory"), "is a folder"),
     (("fit", "empty.csv", *BASE), "empty.csv is empty"),
     (("fit", "header.csv", *BASE), "has no rows, only names"),
     (("fit", "rows.csv", *BASE), "column 'id' is not numeric.*'row, 0' in row 1.*--exclude"),
@@ -387,14 +389,10 @@ def test_an_interrupt_while_writing_leaves_no_output(files, tmp_path, monkeypatc
     paths = [tmp_path / name for name in ("out.csv", "model.npz", "plot.png")]
     with pytest.raises(KeyboardInterrupt):
         fitting.fit(
-            fitting.Source(files / "rows.npy"),
-            N_CLUSTERS,
-            N_OUTLIERS,
-            scale="none",
-            seed=0,
-            threads=None,
-            targets=fitting.Targets(*paths),
-            voice=fitting.Voice(quiet=True),
+            Source(files / "rows.npy"),
+            Settings(N_CLUSTERS, N_OUTLIERS),
+            targets=Targets(*paths),
+            voice=Voice(quiet=True),
         )
     assert list(tmp_path.iterdir()) == []
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from robust_kmeans.cli import paper_order, reproducing
-from robust_kmeans.cli.fitting import Voice
 from robust_kmeans.cli.paper_order import Order
 from robust_kmeans.cli.reproducing import reproduce
+from robust_kmeans.cli.request import Voice
 from robust_kmeans.paper import data
 from robust_kmeans.paper.data import Choices, Generated, derived_seed
 from robust_kmeans.paper.experiments import Setting

@@ -13,10 +13,32 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from robust_kmeans import __version__
+from robust_kmeans.cli.options import (
+    Checkpoint,
+    Clusters,
+    Columns,
+    Delimiter,
+    DropMissing,
+    Exclude,
+    File,
+    Files,
+    Force,
+    Header,
+    Json,
+    MemoryLimit,
+    OnDisk,
+    Outliers,
+    OutliersOrAuto,
+    Output,
+    Quiet,
+    Scale,
+    Seed,
+    Threads,
+)
 from robust_kmeans.cli.terminal import UserError, clear_errors
 
 if TYPE_CHECKING:
-    from robust_kmeans.cli.fitting import Source
+    from robust_kmeans.cli.request import Source
     from robust_kmeans.paper.data import KddFile
 
 app = typer.Typer(
@@ -27,89 +49,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV, TSV (also .gz), Parquet, Feather or NPY; text with a header.",
-        show_default=False,
-    ),
-]
-Clusters = Annotated[
-    int, typer.Option("-k", "--clusters", help="How many clusters.", show_default=False)
-]
-Outliers = Annotated[
-    str,
-    typer.Option(
-        "-z", "--outliers", help="How many rows are outliers: 100, or 2%.", show_default=False
-    ),
-]
-OutliersOrAuto = Annotated[
-    str,
-    typer.Option(
-        "-z",
-        "--outliers",
-        help="How many rows are outliers: 100, or 2%; or auto, which counts rows that stand "
-        "apart (about ten times as long).",
-        show_default=False,
-    ),
-]
-# Optional, not | None: typer reads the annotation at run time.
-Columns = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(help="Columns to cluster, separated by commas (all by default)."),
-]
-Exclude = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(help="Columns to leave out, such as an id, separated by commas."),
-]
-Delimiter = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(help="What separates values in text files (, or tab by default)."),
-]
-Header = Annotated[
-    Optional[bool],  # noqa: UP045
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first line of text names the columns (unless it holds only numbers).",
-        show_default=False,
-    ),
-]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing or infinite values.")
-]
-Scale = Annotated[
-    str,
-    typer.Option(
-        help="none, standard (mean, deviation) or robust (median, quartiles; outliers cannot "
-        "spoil it)."
-    ),
-]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
-Threads = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option(help="Threads to use (all cores by default); never changes the result."),
-]
-Output = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option(
-        "-o", "--output", help="Write all rows with label, nearest_cluster and outlier_score."
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only do the work; print errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-
 
 @app.command(
     "fit",
     epilog="[b]Examples[/b]\n\n"
     "robust-kmeans fit data.csv -k 20 -z 2%\n\n"
     "robust-kmeans fit data.csv -k 8 -z 100 --exclude id --scale robust --plot clusters.png\n\n"
-    "robust-kmeans fit data.parquet -k 8 -z 1% -o labelled.parquet --model model.npz",
+    "robust-kmeans fit data.parquet -k 8 -z 1% -o labelled.parquet --model model.npz\n\n"
+    "robust-kmeans fit 'data/*.parquet' -k 8 -z 1% --model model.npz --checkpoint half-way.npz",
 )
 @clear_errors
 def fit_command(
-    file: File,
+    file: Files,
     clusters: Clusters,
     outliers: OutliersOrAuto,
     columns: Columns = None,
@@ -126,6 +77,9 @@ def fit_command(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Draw the clusters: .png, .svg or .pdf."),
     ] = None,
+    on_disk: OnDisk = None,
+    memory_limit: MemoryLimit = None,
+    checkpoint: Checkpoint = None,
     delimiter: Delimiter = None,
     header: Header = None,
     drop_missing: DropMissing = False,
@@ -133,16 +87,23 @@ def fit_command(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Cluster a file and find its outliers."""
-    from robust_kmeans.cli.fitting import Targets, Voice, fit
+    """Cluster a file, or many, and find their outliers."""
+    from robust_kmeans.cli import fitting, large
+    from robust_kmeans.cli.request import Settings, Targets, Voice
+    from robust_kmeans.cli.stored import stays_on_disk
 
-    fit(
+    stays = stays_on_disk(file, on_disk, memory_limit)
+    (large.fit if stays else fitting.fit)(
         _source(file, columns, exclude, delimiter, header, drop_missing),
-        clusters,
-        "auto" if outliers == "auto" else parse_outliers(outliers),
-        scale=_known_scaling(scale),
-        seed=_seed(seed),
-        threads=threads,
+        Settings(
+            clusters,
+            "auto" if outliers == "auto" else parse_outliers(outliers),
+            _known_scaling(scale),
+            _seed(seed),
+            threads,
+            _bytes(memory_limit),
+            checkpoint,
+        ),
         targets=Targets(output, model, plot, force),
         voice=Voice(quiet, json),
     )
@@ -155,8 +116,10 @@ def fit_command(
 @clear_errors
 def predict_command(
     model: Annotated[Path, typer.Argument(help="A file that `fit --model` wrote.")],
-    file: File,
+    file: Files,
     output: Output = None,
+    on_disk: OnDisk = None,
+    memory_limit: MemoryLimit = None,
     delimiter: Delimiter = None,
     header: Header = None,
     drop_missing: DropMissing = False,
@@ -165,14 +128,16 @@ def predict_command(
     json: Json = False,
 ) -> None:
     """Label the rows of a file with a saved model; each row is judged by itself."""
-    from robust_kmeans.cli.fitting import Targets, Voice, predict
+    from robust_kmeans.cli import fitting, large
+    from robust_kmeans.cli.request import Targets, Voice
+    from robust_kmeans.cli.stored import stays_on_disk
 
-    predict(
-        model,
-        _source(file, None, None, delimiter, header, drop_missing),
-        targets=Targets(output, force=force),
-        voice=Voice(quiet, json),
-    )
+    source = _source(file, None, None, delimiter, header, drop_missing)
+    targets, voice = Targets(output, force=force), Voice(quiet, json)
+    if stays_on_disk(file, on_disk, memory_limit):
+        large.predict(model, source, _bytes(memory_limit), targets=targets, voice=voice)
+    else:
+        fitting.predict(model, source, targets=targets, voice=voice)
 
 
 @app.command("inspect", epilog="[b]Example[/b]\n\nrobust-kmeans inspect model.npz")
@@ -182,7 +147,8 @@ def inspect_command(
     json: Json = False,
 ) -> None:
     """Show what is in a model file."""
-    from robust_kmeans.cli.fitting import Voice, inspect
+    from robust_kmeans.cli.fitting import inspect
+    from robust_kmeans.cli.request import Voice
 
     inspect(model, voice=Voice(json=json))
 
@@ -210,7 +176,7 @@ def compare_command(
 ) -> None:
     """Try the default, all seedings and scikit-learn's KMeans on a file, side by side."""
     from robust_kmeans.cli.comparing import compare
-    from robust_kmeans.cli.fitting import Voice
+    from robust_kmeans.cli.request import Voice
 
     compare(
         _source(file, columns, exclude, delimiter, header, drop_missing),
@@ -235,7 +201,7 @@ def demo_command(
 ) -> None:
     """Cluster generated dirty data, beside scikit-learn's KMeans, and draw both."""
     from robust_kmeans.cli.demonstration import demonstrate
-    from robust_kmeans.cli.fitting import Targets, Voice
+    from robust_kmeans.cli.request import Targets, Voice
 
     demonstrate(Targets(plot=plot, force=force), voice=Voice(json=json))
 
@@ -311,9 +277,9 @@ def reproduce_command(
 
     A run that was interrupted goes on where it stopped.
     """
-    from robust_kmeans.cli.fitting import Voice
     from robust_kmeans.cli.paper_order import Order
     from robust_kmeans.cli.reproducing import reproduce
+    from robust_kmeans.cli.request import Voice
     from robust_kmeans.paper.data import Choices
 
     order = Order(
@@ -362,7 +328,7 @@ def _source(
     header: bool | None,
     drop_missing: bool,
 ) -> Source:
-    from robust_kmeans.cli.fitting import Source
+    from robust_kmeans.cli.request import Source
 
     # The shell passes a tab only with effort.
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
@@ -385,6 +351,11 @@ def _known_kdd(kdd: str) -> KddFile:
     if kdd not in KDD_FILES:
         raise UserError(f"--kdd {kdd} is unknown; use {', '.join(KDD_FILES)}.")
     return kdd  # type: ignore[return-value]
+
+
+def _bytes(memory_limit: str | None) -> int | str | None:
+    """A bare number is one of bytes; text with a unit is for the estimator to read."""
+    return int(memory_limit) if memory_limit and memory_limit.isdecimal() else memory_limit
 
 
 def _seed(seed: int) -> int:

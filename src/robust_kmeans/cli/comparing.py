@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from robust_kmeans.cli import summary
-from robust_kmeans.cli.fitting import Source, Voice
+from robust_kmeans.cli.request import Source, Voice
 from robust_kmeans.cli.terminal import working
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.metrics import trimmed_inertia

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rich.table import Table as RichTable
 from sklearn.cluster import KMeans
 
-from robust_kmeans.cli.fitting import Targets, Voice
 from robust_kmeans.cli.pictures import draw_side_by_side
+from robust_kmeans.cli.request import Targets, Voice
 from robust_kmeans.cli.terminal import working
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.estimator import RobustKMeans

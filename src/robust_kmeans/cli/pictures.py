@@ -18,7 +18,13 @@ Rows = NDArray[np.floating]
 
 
 def draw_clusters(
-    model: RobustKMeans, scaling: Scaling, rows: Rows, scaled: Rows, names: list[str], path: Path
+    model: RobustKMeans,
+    scaling: Scaling,
+    rows: Rows,
+    scaled: Rows,
+    names: list[str],
+    path: Path,
+    title: str = "",
 ) -> None:
     """One picture of a fitted model: up to two columns in the file's own units."""
     figure, axes = new_figure()
@@ -26,6 +32,7 @@ def draw_clusters(
         plot_clusters(_InOwnUnits(model, scaling, names), rows, ax=axes[0, 0])
     else:
         plot_clusters(model, scaled, ax=axes[0, 0])
+    axes[0, 0].set_title(title)
     figure.savefig(path)
 
 

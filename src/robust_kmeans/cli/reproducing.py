@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from robust_kmeans import __version__
-from robust_kmeans.cli.fitting import Voice
 from robust_kmeans.cli.paper_order import (
     ALL,
     PAGE,
@@ -25,6 +24,7 @@ from robust_kmeans.cli.paper_order import (
     rows_of,
 )
 from robust_kmeans.cli.paper_tables import show, study_facts, table_facts
+from robust_kmeans.cli.request import Voice
 from robust_kmeans.cli.terminal import Tell, UserError, finished, progress, working
 from robust_kmeans.datasets import DataFileError, DownloadProgress
 from robust_kmeans.datasets.download import DownloadCallback

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,40 @@ from rich.text import Text
 from robust_kmeans.estimator import RobustKMeans
 from robust_kmeans.scaling import Scaling
 
-if TYPE_CHECKING:
-    from robust_kmeans.cli.tables import Table
-
 N_STRONGEST = 10
 N_REASONS = 3
 # More columns than this do not fit beside each other on a terminal.
 N_SHOWN_COLUMNS = 5
+ROWS_AT_A_TIME = 2**20
+
+
+class Labelled(NamedTuple):
+    """What a model says of each row."""
+
+    labels: NDArray[np.int32]
+    """Its cluster, −1 for outliers."""
+    nearest: NDArray[np.int32]
+    """Its cluster, for outliers too."""
+    scores: NDArray[np.floating]
+    """D²."""
+
+
+Take = Callable[[NDArray[np.int64]], NDArray[np.floating]]
+"""A few rows, scaled, by their places in ascending order."""
+
+
+def findings(
+    labelled: Labelled,
+    centers: NDArray[np.floating],
+    scaling: Scaling,
+    names: list[str],
+    take: Take,
+) -> dict[str, Any]:
+    """The clusters and the strongest outliers; rows count from 1 among those labelled."""
+    return {
+        "clusters": clusters(_sizes(labelled.labels, len(centers)), centers, scaling, names),
+        "strongest_outliers": _strongest_outliers(labelled, centers, scaling, names, take),
+    }
 
 
 def clusters(
@@ -43,26 +71,46 @@ def clusters(
     ]
 
 
-def strongest_outliers(
-    scaled: NDArray[np.floating],
-    flagged: NDArray[np.integer],
-    scores: NDArray[np.floating],
-    nearest: NDArray[np.integer],
+def _sizes(labels: NDArray[np.int32], n_clusters: int) -> NDArray[np.integer]:
+    sizes = np.zeros(n_clusters + 1, np.int64)
+    # Labels may be in a file, and more than fit into memory.
+    for start in range(0, len(labels), ROWS_AT_A_TIME):
+        sizes += np.bincount(labels[start : start + ROWS_AT_A_TIME] + 1, minlength=n_clusters + 1)
+    return sizes[1:]
+
+
+def _strongest_outliers(
+    labelled: Labelled,
     centers: NDArray[np.floating],
     scaling: Scaling,
-    table: Table,
+    names: list[str],
+    take: Take,
 ) -> list[dict[str, Any]]:
     """The outliers farthest from every centre, and the columns that make them so."""
-    strongest = flagged[np.argsort(-scores[flagged], kind="stable")[:N_STRONGEST]]
+    places = _strongest(np.flatnonzero(labelled.labels < 0), labelled.scores)
+    if not places.size:
+        return []
+    order = np.argsort(places)
+    rows = take(places[order])[np.argsort(order)]
     return [
         {
-            "row": int(table.numbers[i]),
-            "score": float(scores[i]),
-            "nearest_cluster": int(nearest[i]),
-            "columns": _reasons(scaled[i], centers[nearest[i]], scaling, table.names),
+            "row": int(place) + 1,
+            "score": float(labelled.scores[place]),
+            "nearest_cluster": int(labelled.nearest[place]),
+            "columns": _reasons(row, centers[labelled.nearest[place]], scaling, names),
         }
-        for i in strongest
+        for place, row in zip(places, rows, strict=True)
     ]
+
+
+def _strongest(flagged: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The places with the highest scores; the first of equals."""
+    found = scores[flagged]
+    if len(found) > N_STRONGEST:
+        # No order of all: there may be millions.
+        strong = found >= np.partition(found, -N_STRONGEST)[-N_STRONGEST]
+        flagged, found = flagged[strong], found[strong]
+    return flagged[np.argsort(-found, kind="stable")[:N_STRONGEST]]
 
 
 def _reasons(
@@ -112,6 +160,70 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def print_fit(console: Console, facts: dict[str, Any]) -> None:
+    """What a fit has found."""
+    print_clusters(console, facts)
+    print_outliers(console, facts)
+    console.print(
+        f"{counted(facts['rows'], 'row')}, "
+        f"{counted(len(facts['columns']), 'column')} (scaling: {facts['scaling']}), "
+        f"{counted(facts['n_clusters'], 'cluster')}, "
+        f"{counted(facts['n_outliers'], 'outlier')}",
+        soft_wrap=True,
+    )
+    console.print(
+        f"cost on inliers {number(facts['cost'])}, outlier threshold "
+        f"{number(facts['outlier_threshold'])} (squared distance), "
+        f"{counted(facts['iterations'], 'iteration')}, {_readings(facts)}{facts['seconds']:.1f} s",
+        soft_wrap=True,
+    )
+    print_outputs(console, facts)
+
+
+def _readings(facts: dict[str, Any]) -> str:
+    return f"{counted(facts['readings'], 'reading')}, " if "readings" in facts else ""
+
+
+def print_prediction(console: Console, facts: dict[str, Any]) -> None:
+    """What a model says of new rows."""
+    print_clusters(console, facts)
+    print_outliers(console, facts)
+    share = facts["outliers"] / max(facts["rows"], 1)
+    console.print(
+        f"{counted(facts['rows'], 'row')}, {facts['outliers']:,} of them outliers "
+        f"({share:.1%}), {facts['seconds']:.1f} s",
+        soft_wrap=True,
+    )
+    print_outputs(console, facts)
+
+
+def print_model(console: Console, facts: dict[str, Any]) -> None:
+    """What is in a model file."""
+    print_clusters(console, facts)
+    console.print(
+        f"{counted(facts['n_clusters'], 'cluster')} of "
+        f"{counted(len(facts['columns']), 'column')} ({facts['dtype']}, scaling: "
+        f"{facts['scaling']}), written by robust-kmeans {facts['library_version']}",
+        soft_wrap=True,
+    )
+    console.print(
+        f"cost on inliers {number(facts['cost'])}, "
+        f"{counted(facts['n_outliers'], 'outlier')}, threshold "
+        f"{number(facts['outlier_threshold'])} (squared distance)",
+        soft_wrap=True,
+    )
+    given = ", ".join(f"{k}={v!r}" for k, v in facts["parameters"].items() if v is not None)
+    console.print(f"parameters: {given}", markup=False, soft_wrap=True)
+    for what, value in facts["details"].items():
+        console.print(f"{what}: {value}", markup=False, soft_wrap=True)
+
+
+def print_outputs(console: Console, facts: dict[str, Any]) -> None:
+    """What was written where."""
+    for what, path in facts["outputs"].items():
+        console.print(f"{what}: {path}", markup=False, soft_wrap=True)
+
+
 def print_clusters(console: Console, facts: dict[str, Any]) -> None:
     """A table of sizes and centres."""
     names = facts["columns"]
@@ -144,6 +256,9 @@ def print_outliers(console: Console, facts: dict[str, Any]) -> None:
     table.add_column("row", justify="right")
     table.add_column("score", justify="right")
     table.add_column("cluster", justify="right")
+    places = [outlier["where"] for outlier in facts["strongest_outliers"] if "where" in outlier]
+    if places:
+        table.add_column("where (rows from 0, lines from 1)", overflow="fold")
     table.add_column("because of (in brackets: that cluster's centre)", overflow="fold")
     threshold = facts["outlier_threshold"]
     for outlier in facts["strongest_outliers"]:
@@ -156,6 +271,7 @@ def print_outliers(console: Console, facts: dict[str, Any]) -> None:
             f"{outlier['row']:,}",
             f"{ratio:,.1f}",
             str(outlier["nearest_cluster"]),
+            *([Text(outlier["where"])] if places else []),
             Text(", ".join(reasons)),
         )
     console.print(table)

@@ -7,7 +7,8 @@ written out again.  Rows are counted from 1, without the header.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,16 +16,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from robust_kmeans.cli.sources import DELIMITERS, open_source
-from robust_kmeans.cli.summary import counted
+from robust_kmeans.cli.summary import Labelled, counted
 from robust_kmeans.cli.terminal import MissingColumnError, UserError
 
 WRITABLE = (".csv", ".tsv", ".parquet", ".feather")
+NEW_COLUMNS = ("label", "nearest_cluster", "outlier_score")
 ROWS_PER_BATCH = 10_000
+ROWS_PER_PIECE = 2**20
 
 
 class Keep(Enum):
@@ -88,7 +93,7 @@ def read_table(
         raise UserError(f"{path} is empty; expected a table with at least one row.")
     source = open_source(path, delimiter, header)
     _refuse_repeated_names(path, source.names)
-    names = _choose(path, source.names, columns, exclude)
+    names = choose_columns(path, source.names, columns, exclude)
     numbers = source.read(source.names if keep is Keep.TYPED else names, names)
     if numbers.num_rows == 0:
         raise UserError(f"{path} has no rows, only names of columns; expected at least one row.")
@@ -106,6 +111,34 @@ def read_table(
     )
 
 
+def choose_columns(
+    path: Path,
+    names: list[str],
+    columns: Sequence[str] | str | None,
+    exclude: Sequence[str] | str,
+) -> list[str]:
+    """The columns to cluster: those named, or all that are not excluded."""
+    wanted = names if columns is None else _listed(path, columns, names)
+    unwanted = _listed(path, exclude, names) if exclude else []
+    chosen = [name for name in wanted if name not in unwanted]
+    if not chosen:
+        raise UserError("No column is left to cluster; exclude fewer.")
+    return list(dict.fromkeys(chosen))
+
+
+def _listed(path: Path, given: Sequence[str] | str, names: Sequence[str]) -> list[str]:
+    """The columns in a list, which may be one text: a name, or names between commas."""
+    if given in names:
+        return [str(given)]
+    parts = next(csv.reader([given]), []) if isinstance(given, str) else given
+    listed = [part if part in names else part.strip() for part in parts]
+    for name in listed or [""]:
+        if name not in names:
+            shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+            raise MissingColumnError(f"{path} has no column {name!r}; it has {shown}.")
+    return listed
+
+
 def write_table(table: pa.Table, path: Path, kind: str) -> None:
     """Write a table in one of the formats `WRITABLE`."""
     if kind in DELIMITERS:
@@ -119,6 +152,35 @@ def write_table(table: pa.Table, path: Path, kind: str) -> None:
         pa.parquet.write_table(table, path)
     else:
         pa.feather.write_feather(table, str(path))
+
+
+def write_labels(labelled: Labelled, path: Path, kind: str) -> None:
+    """Write the new columns alone, in pieces: there may be more rows than fit into memory."""
+    single = labelled.scores.dtype == np.float32
+    types = (pa.int32(), pa.int32(), pa.float32() if single else pa.float64())
+    schema = pa.schema(list(zip(NEW_COLUMNS, types, strict=True)))
+    with _writer(path, kind, schema) as writer:
+        for start in range(0, len(labelled.labels), ROWS_PER_PIECE):
+            piece = [pa.array(column[start : start + ROWS_PER_PIECE]) for column in labelled]
+            writer.write_batch(pa.record_batch(piece, schema=schema))
+
+
+@contextmanager
+def _writer(path: Path, kind: str, schema: pa.Schema) -> Iterator[Any]:
+    if kind == ".parquet":
+        with pa.parquet.ParquetWriter(path, schema) as writer:
+            yield writer
+    elif kind == ".feather":
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_file(path, schema, options=options) as writer:
+            yield writer
+    else:
+        with path.open("wb") as file:
+            # By hand: Arrow's writer puts names into quotes.
+            file.write(f"{DELIMITERS[kind].join(schema.names)}\n".encode())
+            form = pa.csv.WriteOptions(include_header=False, delimiter=DELIMITERS[kind])
+            with pa.csv.CSVWriter(file, schema, write_options=form) as writer:
+                yield writer
 
 
 def with_columns(table: Table, new: dict[str, NDArray[Any]]) -> pa.Table:
@@ -147,33 +209,6 @@ def _refuse_repeated_names(path: Path, names: Sequence[str]) -> None:
         raise UserError(f"{path} has two columns named {repeated!r}; rename one of them.")
     if not names:
         raise UserError(f"{path} has no columns; expected at least one.")
-
-
-def _choose(
-    path: Path,
-    names: list[str],
-    columns: Sequence[str] | str | None,
-    exclude: Sequence[str] | str,
-) -> list[str]:
-    wanted = names if columns is None else _listed(path, columns, names)
-    unwanted = _listed(path, exclude, names) if exclude else []
-    chosen = [name for name in wanted if name not in unwanted]
-    if not chosen:
-        raise UserError("No column is left to cluster; exclude fewer.")
-    return list(dict.fromkeys(chosen))
-
-
-def _listed(path: Path, given: Sequence[str] | str, names: Sequence[str]) -> list[str]:
-    """The columns in a list, which may be one text: a name, or names between commas."""
-    if given in names:
-        return [str(given)]
-    parts = next(csv.reader([given]), []) if isinstance(given, str) else given
-    listed = [part if part in names else part.strip() for part in parts]
-    for name in listed or [""]:
-        if name not in names:
-            shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-            raise MissingColumnError(f"{path} has no column {name!r}; it has {shown}.")
-    return listed
 
 
 def _as_array(table: pa.Table, names: Sequence[str]) -> NDArray[np.floating]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, Protocol
 
@@ -30,6 +30,9 @@ OPTIONS = {
     "n_clusters": "-k",
     "n_outliers": "-z",
     "n_threads": "--threads",
+    "memory_limit": "--memory-limit",
+    "checkpoint=": "--checkpoint",
+    "columns=": "--columns",
     "download_if_missing=True": "--download",
     "data_home": "--data-home",
 }
@@ -77,7 +80,7 @@ def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None
             with _warnings_as_notes(quiet=bool(kwargs.get("quiet"))):
                 command(*args, **kwargs)
         except KeyboardInterrupt:
-            messages().print("Interrupted; nothing was left half-written.")
+            messages().print(f"Interrupted; nothing was left half-written.{_way_on(kwargs)}")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # Whoever read our output has seen enough; nothing is flushed into the closed pipe.
@@ -92,6 +95,13 @@ def clear_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None
             raise typer.Exit(1) from None
 
     return run
+
+
+def _way_on(options: Mapping[str, Any]) -> str:
+    checkpoint = options.get("checkpoint")
+    if checkpoint is None or not checkpoint.exists():
+        return ""
+    return f" The same command goes on from {checkpoint}."
 
 
 def _print_error(error: Exception) -> None:
@@ -113,9 +123,17 @@ def _print_error(error: Exception) -> None:
 
 def _with_options(text: str) -> str:
     """What Python calls a parameter, as the option that the user gave."""
+    # A list in Python's way is one text between commas here.
+    text = re.sub(r"\bcolumns=\[(.*?)\]", lambda m: f"columns={_as_one_text(m[1])}", text)
     for parameter, option in OPTIONS.items():
-        text = re.sub(rf"\b{parameter}\b=?", f"{option} ", text)
-    return re.sub(r" +([,;.:]|$)", r"\1", text)
+        # Some parameters' names are words, too.
+        end = "" if parameter.endswith("=") else r"\b=?"
+        text = re.sub(rf"\b{parameter}{end}", f"{option} ", text)
+    return re.sub(r" +([,;.:](?:\s|$)|$)", r"\1", text)
+
+
+def _as_one_text(names: str) -> str:
+    return repr(names.replace("'", "").replace(", ", ","))
 
 
 @contextmanager
@@ -255,13 +273,16 @@ class _Lines:
 
 def telling(tell: Tell) -> Callable[[Progress], Any]:
     """A callback for an estimator that tells its progress."""
+    return lambda progress: tell(f"Clustering: {said_of(progress)}")
 
-    def report(progress: Progress) -> None:
-        stage = {
-            "seeding": "seeded",
-            "lloyd": f"iteration {progress.step}",
-            "swaps": f"local search {progress.step} of {progress.n_steps}",
-        }[progress.stage]
-        tell(f"Clustering: {stage}, cost {progress.inertia:.6g}")
 
-    return report
+def said_of(progress: Progress) -> str:
+    """What has just been done, in words."""
+    if progress.stage == "reading":
+        return f"{progress.step:,} of {progress.n_steps:,} rows read"
+    stage = {
+        "seeding": "seeded",
+        "lloyd": f"iteration {progress.step} of at most {progress.n_steps}",
+        "swaps": f"local search {progress.step} of {progress.n_steps}",
+    }[progress.stage]
+    return f"{stage}, cost {progress.inertia:.6g}"
