@@ -15,17 +15,19 @@ from robust_kmeans import (
     robust_kmeans_plusplus,
     trimmed_inertia,
     trimmed_kmeans,
+    trimmed_silhouette_score,
 )
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution import base
 from robust_kmeans.execution import budget as budget_module
 from robust_kmeans.execution.budget import Budget
-from robust_kmeans.execution.disk import OnDisk, memory_for_reading
+from robust_kmeans.execution.disk import OnDisk, StoredChunk, memory_for_reading
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.reporting import Progress
 from robust_kmeans.sources.npy import from_memmap
 from robust_kmeans.sources.opening import open_dataset
+from robust_kmeans.sweeps.base import NO_WEIGHTS
 from robust_kmeans.trimming import place
 
 N_ROWS, N_FEATURES = 3_000, 3
@@ -83,6 +85,25 @@ def test_what_does_not_fit_into_the_limit_goes_to_files_and_changes_nothing(X, p
         assert runs[0].history == runs[1].history
 
 
+@pytest.mark.parametrize(
+    "init", ["robust-k-means++", "k-means++", "robust-k-means||", "tkm++", "rkm++", "random"]
+)
+def test_a_fit_of_which_all_is_kept_on_files_is_the_fit_in_memory(X, path, init):
+    limit = memory_for_reading(X, np.array([0, N_ROWS]), 1)
+    model = RobustKMeans(4, init=init, n_threads=1, random_state=0)
+    spilled = RobustKMeans(4, init=init, n_threads=1, random_state=0, memory_limit=limit)
+    same_models(model.fit(X), spilled.fit(path))
+
+
+@pytest.mark.parametrize("limit", [0, 10**6])
+def test_memory_is_not_handed_out_again_while_a_view_of_it_is_in_use(path, limit):
+    chunk = StoredChunk(open_dataset(path), 0, 100, NO_WEIGHTS, Budget(limit))
+    view = chunk.empty(np.float32)[:60].reshape(20, 3)
+    view[:] = 1
+    chunk.empty(np.float32)[:] = 7
+    assert (view == 1).all()
+
+
 def test_an_iteration_reads_the_file_once(path, monkeypatch):
     dataset = open_dataset(path)
     scans = []
@@ -129,6 +150,32 @@ def test_the_callback_hears_of_every_reading(path):
     in_memory: list[Progress] = []
     RobustKMeans(4, random_state=0, callback=in_memory.append).fit(np.load(path))
     assert [p for p in heard if p.stage != "reading"] == in_memory
+
+
+def test_a_file_without_rows_or_columns_is_refused(tmp_path):
+    for shape in ((0, 3), (5, 0)):
+        np.save(tmp_path / "empty.npy", np.empty(shape))
+        with pytest.raises(ValueError, match="it needs at least one row and one column"):
+            RobustKMeans(2).fit(tmp_path / "empty.npy")
+
+
+def test_float16_becomes_float64_wherever_it_is(X, tmp_path):
+    np.save(tmp_path / "half.npy", X.astype(np.float16))
+    model = RobustKMeans(4, random_state=0)
+    same_models(
+        RobustKMeans(4, random_state=0).fit(X.astype(np.float16)), model.fit(tmp_path / "half.npy")
+    )
+    assert model.cluster_centers_.dtype == np.float64
+
+
+def test_measures_that_compare_rows_refuse_files(path):
+    with pytest.raises(TypeError, match="must be an array for this measure"):
+        trimmed_silhouette_score(path, np.zeros(N_ROWS))
+
+
+def test_the_memory_for_reading_is_no_more_than_that_of_all_chunks(path):
+    dataset = open_dataset(path)
+    assert memory_for_reading(dataset, BOUNDS, 64) == memory_for_reading(dataset, BOUNDS, 2)
 
 
 def test_values_that_are_not_finite_are_found_with_their_file(X, path):
@@ -197,6 +244,13 @@ def test_budget_counts_what_is_in_ram_and_gives_back(tmp_path):
     assert not list(tmp_path.iterdir())
     del first
     assert budget.in_ram == 0
+
+
+def test_room_is_claimed_by_writing_where_the_system_cannot_be_asked(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    array = Budget(limit=0, folder=str(tmp_path)).empty((10,), np.float64)
+    array[:] = 3
+    assert array.sum() == 30
 
 
 def test_arrays_on_files_do_not_overlap(tmp_path):
@@ -283,6 +337,12 @@ def test_a_large_memory_map_is_read_ahead_and_gives_what_its_array_gives(X, path
     # Of changes that never reach the file there is nothing to read.
     private = np.load(path, mmap_mode="c")
     same_models(RobustKMeans(4, random_state=0).fit(X), model.fit(private))
+    # Nor of a file that has taken the name of the one that is mapped, or has gone.
+    np.save(path.with_name("other.npy"), X + 100)
+    os.replace(path.with_name("other.npy"), path)
+    same_models(RobustKMeans(4, random_state=0).fit(X), model.fit(mapped))
+    path.unlink()
+    same_models(RobustKMeans(4, random_state=0).fit(X), model.fit(mapped))
 
 
 def test_a_dataset_of_pyarrow_is_read_from_its_files(X, tmp_path):

@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from robust_kmeans import RobustKMeans
+from robust_kmeans import MixtureSeeding, RobustKMeans, estimator
 from robust_kmeans import checkpoint as checkpoint_module
 from robust_kmeans.checkpoint import CheckpointError
 from robust_kmeans.datasets import make_contaminated_blobs
@@ -143,6 +143,41 @@ def test_a_checkpoint_of_another_fit_is_refused(X, tmp_path):
             other.fit(X)
     with pytest.raises(CheckpointError, match="n_rows is 2099 here and 2100 there"):
         model.fit(X[:-1])
+
+
+@pytest.mark.parametrize("stop", [2, 9])
+def test_a_checkpoint_is_not_continued_with_other_rows(X, tmp_path, stop):
+    model = RobustKMeans(6, random_state=0, checkpoint=tmp_path / "fit.npz", tol=0.0)
+    with pytest.raises(StoppedError):
+        model.set_params(callback=StopAt(stop)).fit(X)
+    with pytest.raises(ValueError, match="X has other values than those that the checkpoint"):
+        model.set_params(callback=None).fit(X[::-1].copy() * 1.5)
+
+
+def test_a_checkpoint_of_another_seeding_is_refused(X, tmp_path):
+    def model(delta):
+        seeding = MixtureSeeding(delta=delta)
+        return RobustKMeans(6, init=seeding, random_state=0, checkpoint=tmp_path / "fit.npz")
+
+    with pytest.raises(StoppedError):
+        model(0.2).set_params(callback=StopAt(3)).fit(X)
+    with pytest.raises(CheckpointError, match=r"another fit: init is .*delta=0\.4"):
+        model(0.4).fit(X)
+
+
+def test_the_checkpoint_is_there_until_all_results_are(X, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "fit.npz"
+    model = RobustKMeans(6, random_state=0, checkpoint=path)
+    with monkeypatch.context() as patch:
+        patch.setattr(estimator, "finish", full)
+        with pytest.raises(OSError, match="No space left"):
+            model.fit(X)
+    assert path.exists()
+    same_models(RobustKMeans(6, random_state=0).fit(X), model.fit(X))
+    assert not path.exists()
 
 
 def test_counting_outliers_has_no_checkpoint(X, tmp_path):

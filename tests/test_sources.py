@@ -132,7 +132,7 @@ def test_files_without_rows_are_survived(kind, tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [
-        ("float16", "float32"),
+        ("float16", "float64"),
         ("float32", "float32"),
         ("float64", "float64"),
         ("int8", "float64"),

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from robust_kmeans.checkpoint import CheckpointError
     from robust_kmeans.clustering import TrimmedClustering, trimmed_kmeans
     from robust_kmeans.coreset import Coreset, robust_coreset
     from robust_kmeans.estimator import RobustKMeans
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CheckpointError",
     "Coreset",
     "Dataset",
     "DatasetError",
@@ -97,6 +99,7 @@ __all__ = [
 # command line and asking for help then do not wait for compilers and numerical libraries.
 _HOMES = {
     "as_init": "robust_kmeans.seeding.adapter",
+    "CheckpointError": "robust_kmeans.checkpoint",
     "Coreset": "robust_kmeans.coreset",
     "Dataset": "robust_kmeans.sources",
     "DatasetError": "robust_kmeans.sources",

@@ -210,12 +210,15 @@ class Diary:
     ----------
     begun, finished : list of PastRun
         Runs that have had their first iterations, and those that have ended.
+    goes_on : bool
+        Whether a checkpoint is continued.
     """
 
     def __init__(self, random: np.random.RandomState, checkpoint: Checkpoint | None = None) -> None:
         self._random, self._checkpoint = random, checkpoint
         self._last = None if checkpoint is None else checkpoint.load()
         self._due = 0.0
+        self.goes_on = self._last is not None
         self.begun: list[PastRun] = []
         self.finished: list[PastRun] = []
         if self._last is not None:

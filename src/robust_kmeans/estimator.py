@@ -70,7 +70,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         ``MixtureSeeding(delta=0.2)``.  "auto" means "robust-k-means++", and
         "robust-k-means||", which reads X less often, where X has 1 GiB or more.
     eta : float, optional
-        The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default).
+        The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default), and of
+        "robust-k-means||" (0.1).
     n_local_trials : int, optional
         Candidates per step of "robust-k-means++" and "k-means++" (2 + ⌊ln k⌋ by default).
     oversampling : float, default=0.0
@@ -81,7 +82,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         run a little: that finds clusters which the seeding has missed.  0 leaves it out;
         "auto" means 15 for each cluster, at least 150, and none where `init` is an array of
         centres.  It ends early when half of them in a row have brought next to nothing.  Where
-        X has 1 GiB or more it looks at a coreset (131,072 rows, or 1,000 for each cluster).
+        X has 1 GiB or more it looks at a coreset (131,072 rows or 16 million values, whatever is
+        less, but at least 1,000 rows for each cluster).
     n_init : int, default=1
         Runs from different seeds.  The better half after five iterations are finished, and
         the one with the least trimmed cost is kept.
@@ -245,6 +247,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 data.watch = Readings(self.callback, data.n_rows)
             run, z = self._solve(data, seeding)
             result = finish(data, run, z)
+            if (checkpoint := self._checkpoint(data, z)) is not None:
+                checkpoint.remove()
             self._outlier_share = z / data.total_weight
         self._cluster_sizes = result.cluster_sizes
         self.cluster_centers_ = result.cluster_centers
@@ -267,10 +271,7 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         def fit(z: float) -> LloydRun:
             LOGGER.info("%d rows, %d clusters, %g outliers", data.n_rows, self.n_clusters, z)
             checkpoint = self._checkpoint(data, z)
-            run = solve(data, self.n_clusters, z, seeding, plan, random, self._report, checkpoint)
-            if checkpoint is not None:
-                checkpoint.remove()
-            return run
+            return solve(data, self.n_clusters, z, seeding, plan, random, self._report, checkpoint)
 
         if not isinstance(self.n_outliers, str):
             z = outlier_budget(data, self.n_outliers)
@@ -370,9 +371,12 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _checkpoint(self, data: Execution, z: float) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        given = self.init if isinstance(self.init, str) else None
+        # Seedings are values: what they show is what they do.
+        given = repr(self.init)
         if self._starts_from_array():
             given = hashlib.sha256(np.asarray(self.init).tobytes()).hexdigest()
+        elif callable(self.init):
+            given = getattr(self.init, "__qualname__", type(self.init).__qualname__)
         seed = self.random_state if isinstance(self.random_state, Integral) else None
         names = ("eta", "n_local_trials", "oversampling", "n_init", "max_iter", "tol")
         parameters = {name: getattr(self, name) for name in names} | {

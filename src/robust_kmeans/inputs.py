@@ -47,6 +47,10 @@ def elsewhere(X: object) -> Elsewhere | None:
     """What is to be opened, where `X` is not an array and will not become one."""
     dataset = _dataset(X)
     if dataset is not None:
+        if 0 in dataset.shape:
+            raise ValueError(
+                f"{dataset!r} has shape {dataset.shape}; it needs at least one row and one column."
+            )
         return Elsewhere(dataset, dataset.feature_names)
     if _package(X) in ("dask", "dask_expr"):
         from robust_kmeans.execution.dask import as_dask_rows
@@ -103,9 +107,13 @@ def _dataset(X: object) -> Dataset | None:
 def _mapped(X: np.memmap[Any, Any]) -> Dataset | None:
     """A memory map as a file to read ahead; None where its values are not those of the file."""
     try:
-        return from_memmap(X)
-    except ValueError:
+        dataset = from_memmap(X)
+        ends = np.array([0, len(X) - 1])
+        same = np.array_equal(dataset.take(ends), X[ends].astype(dataset.dtype), equal_nan=True)
+    except (OSError, ValueError):
         return None
+    # Another file may have taken its name since.
+    return dataset if same else None
 
 
 def _package(X: object) -> str:

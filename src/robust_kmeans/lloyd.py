@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN, ASSIGN_MOVED, Centers, Moved
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     MARK_KEPT,
@@ -37,7 +37,7 @@ from robust_kmeans.sweeps.means import (
     UpdateShared,
 )
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals
-from robust_kmeans.trimming import Placed, find_cut, where_to_look
+from robust_kmeans.trimming import Placed, find_cut, place, where_to_look
 
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
@@ -70,6 +70,10 @@ class Midway:
     history: tuple[float, ...]
 
 
+class OtherRowsError(ValueError):
+    """A run cannot go on, because the rows are not those with which it has begun."""
+
+
 def trimmed_lloyd(
     data: Execution,
     start: Placed | Midway,
@@ -92,7 +96,10 @@ def trimmed_lloyd(
     Without `bounds` every row is compared with every centre in every iteration; the result is
     the same.
     """
-    states, now = _begin(data, start) if isinstance(start, Placed) else _go_on(data, start)
+    if isinstance(start, Placed):
+        states, now = _begin(data, start)
+    else:
+        states, now = _go_on(data, start, n_outliers)
     del start  # the memory of its states can then be used again
     _tell(now, report, keep)
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
@@ -128,10 +135,20 @@ def _begin(data: Execution, start: Placed) -> tuple[States, Midway]:
     return states, Midway(centers, totals, cut, cut.cost, (cut.cost,))
 
 
-def _go_on(data: Execution, start: Midway) -> tuple[States, Midway]:
-    states, _ = data.run(ASSIGN, None, Centers(start.centers))
-    states, _ = data.run(MARK_KEPT, states, start.cut)
+def _go_on(data: Execution, start: Midway, n_outliers: float) -> tuple[States, Midway]:
+    there = place(data, start.centers, n_outliers, last=start.cut)
+    check_same_rows(there.cut, start.cut)
+    states, _ = data.run(MARK_KEPT, there.states, start.cut)
     return states, start
+
+
+def check_same_rows(here: Cut, kept: Cut) -> None:
+    """Refuse to go on with other rows: the same centres would cut the same ones elsewhere."""
+    if (here.value, here.row) != (kept.value, kept.row):
+        raise OtherRowsError(
+            "X has other values than those that the checkpoint belongs to. Delete it to begin "
+            "anew, or choose another checkpoint."
+        )
 
 
 def _tell(

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics as sklearn_metrics
 
-from robust_kmeans.inputs import opened, rows_of
+from robust_kmeans.inputs import elsewhere, opened, rows_of
 from robust_kmeans.sweeps.distances import ASSIGN, Centers
 from robust_kmeans.sweeps.rows import predicted_d2
 from robust_kmeans.trimming import run_and_cut
 from robust_kmeans.validation import (
     RandomState,
     as_centers,
+    as_rows,
     outlier_budget,
 )
 
@@ -260,7 +261,12 @@ def _on_inliers(
     X: ArrayLike,
     labels: ArrayLike,
 ) -> TrimmedScore:
-    rows = rows_of(X)
+    if elsewhere(X) is not None:
+        raise TypeError(
+            "X must be an array for this measure, which compares rows with each other; give it a "
+            "sample of the rows and of their labels."
+        )
+    rows = as_rows(X)
     clusters = np.asarray(labels)
     if clusters.shape != (len(rows),):
         raise ValueError(

@@ -19,7 +19,7 @@ from robust_kmeans.checkpoint import Checkpoint, Diary, PastRun
 from robust_kmeans.coreset import make_coreset
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.lloyd import LloydRun, trimmed_lloyd
+from robust_kmeans.lloyd import LloydRun, check_same_rows, trimmed_lloyd
 from robust_kmeans.local_search import Search, search_swaps
 from robust_kmeans.reporting import Callback, Progress
 from robust_kmeans.seeding.drawing import Seeding
@@ -31,9 +31,10 @@ from robust_kmeans.validation import as_centers
 FIRST_ITERATIONS = 5
 # One of so many runs is finished.
 FINISHED_SHARE = 2
-# The coreset that local search looks at: of no more memory than a few chunks, and enough of each
-# cluster.  Lloyd on it costs next to nothing, and saves iterations on all rows.
+# The coreset that local search looks at: of no more memory than a few chunks, but for enough of
+# each cluster.  Lloyd on it costs next to nothing, and saves iterations on all rows.
 CORESET_ROWS = 2**17
+CORESET_VALUES = 2**24
 CORESET_ROWS_PER_CLUSTER = 1000
 CORESET_ITERATIONS = 100
 CORESET_TOL = 1e-4
@@ -143,11 +144,14 @@ class _Halves:
         return replace(end, history=history, n_iter=begun.n_iter + end.n_iter)
 
     def _swapped(self, begun: PastRun, voice: _Voice) -> Search:
+        # Anew, because Lloyd loosens the bounds that local search takes for distances.
+        start = place(self.data, begun.centers, self.n_outliers)
+        if self.diary.goes_on:
+            check_same_rows(start.cut, begun.cut)
         search = _search_coreset if self.data.large and self.plan.n_steps else search_swaps
         return search(
             self.data,
-            # Anew, because Lloyd loosens the bounds that local search takes for distances.
-            place(self.data, begun.centers, self.n_outliers),
+            start,
             self.n_outliers,
             n_steps=self.plan.n_steps,
             random=self.random,
@@ -165,9 +169,12 @@ def _search_coreset(
     report: Callable[[int, float], object],
 ) -> Search:
     """Swap centres while that lowers ρ of a coreset; then see whether ρ of all rows is lower."""
-    size = max(CORESET_ROWS, CORESET_ROWS_PER_CLUSTER * len(start.centers))
+    n_clusters, n_features = start.centers.shape
+    size = max(
+        min(CORESET_ROWS, CORESET_VALUES // n_features), CORESET_ROWS_PER_CLUSTER * n_clusters
+    )
     few = make_coreset(data, start, size, random)
-    with InMemory(few.points, few.weights) as sample:
+    with InMemory(few.points, few.weights, data.n_threads) as sample:
         swapped = search_swaps(
             sample,
             place(sample, start.centers, n_outliers),

@@ -67,6 +67,8 @@ class Execution(ABC):
         How many rows weigh more than 0.
     least_weight : float
         The least weight above 0.
+    n_threads : int or None
+        Threads that this process may use; None for all.
     watch : callable, optional
         Told, where a reading may take long, how many rows it has looked at, now and then, and
         when it is done.
@@ -80,6 +82,7 @@ class Execution(ABC):
     n_weighty_rows: int
     least_weight: float
 
+    n_threads: int | None = None
     watch: Watch | None = None
 
     @property

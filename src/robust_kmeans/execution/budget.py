@@ -16,7 +16,7 @@ import tempfile
 import weakref
 from collections import deque
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -59,7 +59,8 @@ class Budget:
         self._given_back: deque[int] = deque()
         self._folder = folder
         self._lock = Lock()
-        self._rest: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._file: mmap.mmap | None = None
+        self._used = 0
 
     @property
     def in_ram(self) -> int:
@@ -72,7 +73,9 @@ class Budget:
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
             if self._counted() + n_bytes > self.limit:
-                return self._on_file(n_bytes).view(dtype).reshape(shape)
+                # Made on the file itself, not as a view of another array: NumPy lets views refer to
+                # the first array of all, and nobody could tell whether this one is in use.
+                return np.ndarray(shape, dtype, *self._on_file(n_bytes))
             self._taken += n_bytes
             self.most_in_ram = max(self.most_in_ram, self._taken)
         array: NDArray[Any] = np.empty(shape, dtype)
@@ -84,21 +87,22 @@ class Budget:
             self._taken -= self._given_back.popleft()
         return self._taken
 
-    def _on_file(self, n_bytes: int) -> NDArray[np.uint8]:
-        if n_bytes > len(self._rest):
-            self._rest = _mapped_file(max(n_bytes, FILE_BYTES), self._folder)
-            self.in_files += len(self._rest)
-        found = self._rest[:n_bytes]
-        self._rest = self._rest[-(-n_bytes // ALIGNMENT) * ALIGNMENT :]
-        return found
+    def _on_file(self, n_bytes: int) -> tuple[mmap.mmap, int]:
+        """A mapped file, and where in it so many bytes are free."""
+        if self._file is None or self._used + n_bytes > len(self._file):
+            self._file, self._used = _mapped_file(max(n_bytes, FILE_BYTES), self._folder), 0
+            self.in_files += len(self._file)
+        start = self._used
+        self._used += -(-n_bytes // ALIGNMENT) * ALIGNMENT
+        return self._file, start
 
 
-def _mapped_file(n_bytes: int, folder: str | None) -> NDArray[np.uint8]:
+def _mapped_file(n_bytes: int, folder: str | None) -> mmap.mmap:
     """So many bytes of a file without a name; its room is free again when nobody has them."""
     try:
         with tempfile.TemporaryFile(dir=folder, prefix="robust-kmeans-") as file:
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
-            return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), np.uint8)
+            _claim(file, n_bytes)
+            return mmap.mmap(file.fileno(), n_bytes)
     except OSError as error:
         where = folder or tempfile.gettempdir()
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -114,3 +118,15 @@ def _mapped_file(n_bytes: int, folder: str | None) -> NDArray[np.uint8]:
             f"no room for {n_bytes / 2**20:.0f} MiB more. Free some, set TMPDIR to a folder on "
             f"another disk, or raise memory_limit",
         ) from error
+
+
+def _claim(file: IO[bytes], n_bytes: int) -> None:
+    """Make sure of the room on the disk."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return
+    # Not every system can be asked for it: what has been written is there.
+    zeros = bytes(2**20)
+    for start in range(0, n_bytes, len(zeros)):
+        file.write(zeros[: n_bytes - start])
+    file.flush()

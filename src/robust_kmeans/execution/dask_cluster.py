@@ -33,6 +33,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.execution.dask_worker import (
+    Failed,
     HeldChunks,
     Order,
     Part,
@@ -238,6 +239,8 @@ class OnCluster(Execution):
         found: dict[int, Any] = {}
         answers = self._client.run(carry_out, order, on_error="return")
         for address, answer in answers.items():
+            if isinstance(answer, Failed):
+                raise answer.error
             if not isinstance(answer, Exception):
                 found |= answer
             elif isinstance(answer, OSError):

@@ -58,11 +58,22 @@ class Order(NamedTuple):
     tidy: bool = False
 
 
-async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any]:
+class Failed(NamedTuple):
+    """An error of the step itself; others are of the way to the worker."""
+
+    error: Exception
+
+
+async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any] | Failed:
     """Summaries of those chunks that this worker holds with the states that are needed."""
     held = dask_worker.plugins.get(order.fit)
-    # In a thread, because the worker has to answer the scheduler meanwhile.
-    return {} if held is None else await asyncio.to_thread(held.carry_out, order)
+    if held is None:
+        return {}
+    try:
+        # In a thread, because the worker has to answer the scheduler meanwhile.
+        return await asyncio.to_thread(held.carry_out, order)
+    except Exception as error:
+        return Failed(error)
 
 
 async def hold(fit: str, parts: Mapping[int, Part], dask_worker: Worker) -> None:

@@ -33,6 +33,7 @@ AHEAD = 3
 DECODING = 2
 # Without a limit, this share of the machine's memory.
 USUAL_SHARE = 0.5
+UNTOLD_MEMORY = 2**33
 
 
 class OnDisk(OnThreads):
@@ -144,6 +145,8 @@ class StoredChunk(Chunk):
 class ReadAhead(Supply):
     """Chunks with their rows, of which one thread reads the next while others are worked on."""
 
+    reads = True
+
     def __init__(
         self,
         chunks: Sequence[StoredChunk],
@@ -218,8 +221,12 @@ def memory_for_reading(
 ) -> int:
     """Bytes of the chunks that are here at a time."""
     row_bytes = rows.shape[1] * rows.dtype.itemsize
-    return int(DECODING * (AHEAD + n_workers) * np.diff(bounds).max() * row_bytes)
+    n_chunks = min(AHEAD + n_workers, len(bounds) - 1)
+    return int(DECODING * n_chunks * np.diff(bounds).max() * row_bytes)
 
 
 def _memory_of_the_machine() -> int:
+    # Not every system tells.
+    if not hasattr(os, "sysconf"):
+        return UNTOLD_MEMORY
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

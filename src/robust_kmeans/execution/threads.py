@@ -30,6 +30,9 @@ FEW_ROWS = 2**19
 class Supply:
     """The chunks of a sweep that are still to be done, handed out in order."""
 
+    reads = False
+    """Whether their rows are read, whatever the step looks at."""
+
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self._todo = deque(enumerate(chunks))
 
@@ -57,6 +60,7 @@ class OnThreads(Execution):
         self.total_weight = float(self.n_rows if weights is None else weights.sum())
         self.n_weighty_rows = self.n_rows if weights is None else int(np.count_nonzero(weights))
         self.least_weight = 1.0 if weights is None else float(weights[weights > 0].min())
+        self.n_threads = n_threads
         self._chunks = chunks
         threads = default_threads() if n_threads is None else n_threads
         self._n_helpers = min(threads, len(chunks)) - 1
@@ -84,7 +88,7 @@ class OnThreads(Execution):
         results: list[Any] = [None] * len(self._chunks)
         supply = self._supply(work)
         done: list[int] = []
-        watch = self.watch if work is Work.READING else None
+        watch = self.watch if work is Work.READING or supply.reads else None
 
         def work_off(tell: Watch | None = None) -> None:
             while (turn := supply.next()) is not None:

@@ -84,8 +84,9 @@ def resolve_init(
     if callable(init):
         if not isinstance(rows, np.ndarray):
             raise TypeError(
-                f"init={init!r} is a callable, which needs X as an array; for rows elsewhere use "
-                f"a seeding by its name, a seeding object or an array of centres."
+                f"init={init!r} is a callable, which needs X as an array (numpy.asarray(X) of "
+                f"a memory map); otherwise use a seeding by its name, a seeding object or an "
+                f"array of centres."
             )
         return _Callable(init, rows)
     return _Given(init)

@@ -45,16 +45,13 @@ def choose_columns(
                 f"{path} has a column {min(extra)!r} that {paths[0]} has not; every file must "
                 f"have the same columns. columns= chooses those that all of them have."
             )
-    small = all(schema.field(name).type in _SMALL for schema in schemas for name in names)
+    small = all(schema.field(name).type == pa.float32() for schema in schemas for name in names)
     return [str(name) for name in names], np.dtype(np.float32 if small else np.float64)
 
 
 def as_block(batch: pa.RecordBatch, names: Sequence[str]) -> list[NDArray[Any]]:
     """The columns as NumPy arrays, without a copy where that is possible; nulls are NaN."""
     return [_as_array(batch.column(name)) for name in names]
-
-
-_SMALL = (pa.float16(), pa.float32())
 
 
 def _columns_of(schema: pa.Schema) -> list[str]:

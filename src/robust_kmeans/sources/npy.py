@@ -130,7 +130,7 @@ def _join(layouts: Sequence[_Layout], columns: Sequence[int | str] | None) -> Jo
                 f"{first.shape[1]}; arrays that are joined must have the same."
             )
     chosen = None if columns is None else _column_numbers(columns, first)
-    small = all(layout.dtype.kind == "f" and layout.dtype.itemsize <= 4 for layout in layouts)
+    small = all(layout.dtype.kind == "f" and layout.dtype.itemsize == 4 for layout in layouts)
     return JoinedFiles(
         [NpyRows(layout, chosen) for layout in layouts],
         np.dtype(np.float32 if small else np.float64),

@@ -45,7 +45,7 @@ def open_dataset(path: str | os.PathLike[str], columns: Columns = None) -> Datas
     Returns
     -------
     Dataset
-        Of float32 if all columns are of float32 or float16, otherwise of float64.  Missing
+        Of float32 if all columns are of float32, otherwise of float64.  Missing
         values are NaN.
 
     Raises
