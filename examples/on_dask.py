@@ -23,6 +23,7 @@ from distributed import Client, LocalCluster
 from robust_kmeans import Progress, RobustKMeans, trimmed_inertia
 
 N_CLUSTERS, N_FEATURES, N_BLOCKS, N_WORKERS = 20, 10, 16, 2
+FEW_ROWS = 20_000
 # One row of so many is an outlier.
 ONE_IN = 100
 # The reading of all rows before which a worker is killed, of about thirty.
@@ -33,7 +34,7 @@ def main() -> None:
     """Start a cluster, fit, kill a worker in another fit, compare."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="with a hundredth of the rows")
-    n_rows = 20_000 if parser.parse_args().quick else 2_000_000
+    n_rows = FEW_ROWS if parser.parse_args().quick else 2_000_000
     # That a worker has gone is no news here.
     dask.config.set({"logging.distributed": "critical"})
     with (
@@ -47,8 +48,10 @@ def main() -> None:
         Client(cluster) as client,
     ):
         centers = np.random.default_rng(0).uniform(0, 100, (N_CLUSTERS, N_FEATURES))
+        print("compiling what is not compiled on this machine yet …", flush=True)
+        fit(dirty_rows(FEW_ROWS, centers), Watch())
         X = dirty_rows(n_rows, centers).persist()
-        print(f"{n_rows:,} rows in {N_BLOCKS} blocks on {N_WORKERS} workers")
+        print(f"{n_rows:,} rows in {N_BLOCKS} blocks on {N_WORKERS} workers", flush=True)
 
         watch = Watch()
         model, seconds = fit(X, watch)
