@@ -199,18 +199,20 @@ def test_states_are_values_and_leave_the_workers_when_nobody_has_them(threads):
     assert all(versions == [] for versions in held(client).values())
 
 
-def _fail_in_the_third(chunk, _state, _shared):
+def _fail_in_the_third(chunk, _state, error):
     if chunk.start == BOUNDS[2]:
-        raise ZeroDivisionError("in a step")
+        raise error
     return None, None
 
 
-def test_an_error_in_a_step_reaches_the_caller_and_leaves_nothing(threads):
+# An OSError, too: that of a full disk is not that of a connection to a lost worker.
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a step"), OSError(28, "in a step")])
+def test_an_error_in_a_step_reaches_the_caller_and_leaves_nothing(threads, error):
     _, client = threads
     with open_dask(as_blocks()) as data:
         states, _ = data.run(COUNT_UP, None, 1)
-        with pytest.raises(ZeroDivisionError, match="in a step"):
-            data.run(Sweep(_fail_in_the_third, nothing), states)
+        with pytest.raises(type(error), match="in a step"):
+            data.run(Sweep(_fail_in_the_third, nothing), states, error)
     assert all(versions == [] for versions in held(client).values())
 
 
