@@ -103,8 +103,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     checkpoint : path-like, optional
         A file in which a long fit keeps, every few seconds, how far it has come.  If the fit is
         interrupted or killed, the next one with the same file, data and parameters goes on from
-        there, and ends with the same result; then the file is removed.  Other values
-        of X are refused where they change the cost.  Not with ``n_outliers="auto"``.
+        there, and ends with the same result; then the file is removed.  A few
+        other values in X may go unnoticed.  Not with ``n_outliers="auto"``.
     callback : callable, optional
         Called with a `Progress` after each seeding, each iteration and each few candidates of
         local search; what it returns is ignored, and what it raises ends the fit.
