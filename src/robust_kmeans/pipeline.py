@@ -74,18 +74,16 @@ def solve(
         diary.begin(PastRun.of(number, run))
         del run  # its states: memory for the next run
     promising = sorted(diary.begun, key=_cost)[: -(-plan.n_init // FINISHED_SHARE)]
-    best: LloydRun | None = None
+    last: LloydRun | None = None
     for begun in promising[len(diary.finished) :]:
-        found = halves.finish(begun, _Voice(plan, callback, begun.number))
-        diary.finish(PastRun.of(begun.number, found))
-        if best is None or found.inertia < best.inertia:
-            best = found
-    winner = min(diary.finished, key=_cost)
-    if best is None or winner.centers is not best.centers:
-        # It had come to its end before the checkpoint was continued.
-        states, _ = data.run(ASSIGN, None, Centers(winner.centers))
-        return LloydRun(winner.centers, states, winner.cut, winner.history, winner.n_iter)
-    return best
+        del last  # its states: memory for the next run
+        last = halves.finish(begun, _Voice(plan, callback, begun.number))
+        diary.finish(PastRun.of(begun.number, last))
+    best = min(diary.finished, key=_cost)
+    if last is not None and last.centers is best.centers:
+        return last
+    states, _ = data.run(ASSIGN, None, Centers(best.centers))
+    return LloydRun(best.centers, states, best.cut, best.history, best.n_iter)
 
 
 def _cost(run: PastRun) -> float:
@@ -131,9 +129,12 @@ class _Halves:
         """Swaps, and the last iterations."""
         left_off = self.diary.left_off("end", begun.number)
         start, swaps = self._swapped(begun, voice) if left_off is None else left_off
+        # Handed over, not kept: Lloyd uses the memory of its states again.
+        starts = [start]
+        del start
         end = trimmed_lloyd(
             self.data,
-            start,
+            starts.pop(),
             self.n_outliers,
             max_iter=max(0, self.plan.max_iter - begun.n_iter),
             tol=self.plan.tol,
@@ -144,19 +145,22 @@ class _Halves:
         return replace(end, history=history, n_iter=begun.n_iter + end.n_iter)
 
     def _swapped(self, begun: PastRun, voice: _Voice) -> Search:
-        # Anew, because Lloyd loosens the bounds that local search takes for distances.
-        start = place(self.data, begun.centers, self.n_outliers)
-        if self.diary.goes_on:
-            check_same_rows(start.cut, begun.cut)
         search = _search_coreset if self.data.large and self.plan.n_steps else search_swaps
         return search(
             self.data,
-            start,
+            self._placed(begun),
             self.n_outliers,
             n_steps=self.plan.n_steps,
             random=self.random,
             report=voice.tried,
         )
+
+    def _placed(self, begun: PastRun) -> Placed:
+        """Anew, because Lloyd loosens the bounds that local search takes for distances."""
+        placed = place(self.data, begun.centers, self.n_outliers)
+        if self.diary.goes_on:
+            check_same_rows(placed.cut, begun.cut)
+        return placed
 
 
 def _search_coreset(

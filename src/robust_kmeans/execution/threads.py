@@ -96,8 +96,8 @@ class OnThreads(Execution):
                 results[i] = step(chunk, None if states is None else states[i], shared)
                 chunk.release()
                 done.append(chunk.n_rows)
-                if tell is not None:
-                    tell(sum(done))
+                if tell is not None and (n_done := sum(done)) < self.n_rows:
+                    tell(n_done)
 
         light = work in (Work.LIGHT, Work.TAKING)
         alone = self._pool is None or (light and self.n_rows <= FEW_ROWS)
