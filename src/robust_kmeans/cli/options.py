@@ -103,7 +103,10 @@ Threads = Annotated[
 Output = Annotated[
     Optional[Path],
     typer.Option(
-        "-o", "--output", help="Write all rows with label, nearest_cluster and outlier_score."
+        "-o",
+        "--output",
+        help="Write all rows with label, nearest_cluster and outlier_score (where rows stay on "
+        "disk, these three columns alone).",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")]
