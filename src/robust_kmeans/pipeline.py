@@ -117,6 +117,7 @@ class _Halves:
 
     def _seeds(self) -> Placed:
         data = self.data
+        data.tidy()  # of what an earlier run has left
         seeds = self.seeding.seed(data, self.n_clusters, self.n_outliers, self.random)
         data.tidy()
         # A seeding may be the user's own.
