@@ -9,7 +9,7 @@ import pytest
 
 from robust_kmeans import RobustKMeans, as_init, kmeans_plusplus, trimmed_inertia, trimmed_kmeans
 from robust_kmeans.datasets import make_contaminated_blobs
-from robust_kmeans.validation import open_rows
+from robust_kmeans.inputs import opened, rows_of
 
 # Whole numbers: they are the same as integers, float32 and float64.
 ROWS = np.round(
@@ -161,7 +161,7 @@ def test_chunks_are_views_of_a_float_array_in_c_order(dtype, writeable):
     # Enough for several chunks.
     rows = np.arange(1_200_000, dtype=dtype).reshape(-1, 6)
     rows.flags.writeable = writeable
-    with open_rows(rows) as data:
+    with opened(rows_of(rows)) as data:
         _, chunks = data.map(chunk_rows, None, None)
     assert len(chunks) > 1
     assert all(np.shares_memory(chunk, rows) for chunk in chunks)

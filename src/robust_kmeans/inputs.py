@@ -23,7 +23,7 @@ from robust_kmeans.execution.base import Execution, is_large
 from robust_kmeans.execution.disk import OnDisk
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.sources.base import Dataset
-from robust_kmeans.sources.converted import Converted
+from robust_kmeans.sources.changed import converted
 from robust_kmeans.sources.npy import from_memmap
 from robust_kmeans.sources.opening import from_arrow, open_dataset
 from robust_kmeans.sweeps.base import Step
@@ -71,7 +71,7 @@ def in_dtype(rows: Any, dtype: np.dtype[Any]) -> Any:
         return rows
     if isinstance(rows, np.ndarray):
         return as_dtype(rows, dtype)
-    return Converted(rows, dtype) if isinstance(rows, Dataset) else rows.astype(dtype)
+    return converted(rows, dtype) if isinstance(rows, Dataset) else rows.astype(dtype)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from robust_kmeans.cli.pictures import draw_clusters
 from robust_kmeans.cli.readings import Watch, watching
 from robust_kmeans.cli.request import Settings, Source, Targets, Voice, columns_by_name
 from robust_kmeans.cli.sources import format_of
-from robust_kmeans.cli.stored import Scaled, Stored, files_of, open_stored, sample_of
+from robust_kmeans.cli.stored import Stored, files_of, open_stored, sample_of, scaled
 from robust_kmeans.cli.summary import Labelled
 from robust_kmeans.cli.tables import NEW_COLUMNS, WRITABLE, write_labels
 from robust_kmeans.cli.terminal import MissingColumnError, UserError
@@ -51,16 +51,16 @@ def fit(source: Source, settings: Settings, *, targets: Targets, voice: Voice) -
             watch.tell("Drawing a sample of the rows")
             sample = sample_of(stored.rows, settings.seed)
         scaling = _scaling(stored, sample, settings.scale, voice)
-        scaled = stored.rows if scaling.method == "none" else Scaled(stored.rows, scaling)
+        rows = scaled(stored.rows, scaling)
         resumed = settings.checkpoint is not None and settings.checkpoint.exists()
         watch.tell("Looking at all values", "Going on where it was left" if resumed else "Seeding")
-        model = settings.fitted(scaled, stored.names, watch)
+        model = settings.fitted(rows, stored.names, watch)
         labelled = Labelled(model.labels_, model.nearest_labels_, model.outlier_scores_)
         facts = {
             **_about(source, stored),
             **summary.model_facts(model, scaling, stored.names),
             "readings": watch.n_readings,
-            **_findings(stored, scaled, labelled, model, scaling),
+            **_findings(stored, rows, labelled, model, scaling),
         }
         with targets.written() as outputs:
             _write_rows(labelled, outputs.get("output"), watch)
@@ -90,11 +90,11 @@ def predict(
         targets.check(*files, model_path)
         _note_output(targets, voice)
         stored = _open_for_model(source, files, model, names, voice)
-        scaled = stored.rows if scaling.method == "none" else Scaled(stored.rows, scaling)
+        rows = scaled(stored.rows, scaling)
         watch.tell("Looking at all values", "Labelling")
         with columns_by_name(names):
-            labelled = _labelled(scaled, model, memory_limit, watch)
-        found = _findings(stored, scaled, labelled, model, scaling)
+            labelled = _labelled(rows, model, memory_limit, watch)
+        found = _findings(stored, rows, labelled, model, scaling)
         with targets.written() as outputs:
             _write_rows(labelled, outputs.get("output"), watch)
     n_inliers = sum(cluster["rows"] for cluster in found["clusters"])
@@ -196,10 +196,10 @@ def _about(source: Source, stored: Stored) -> dict[str, Any]:
 
 
 def _findings(
-    stored: Stored, scaled: Dataset, labelled: Labelled, model: RobustKMeans, scaling: Scaling
+    stored: Stored, rows: Dataset, labelled: Labelled, model: RobustKMeans, scaling: Scaling
 ) -> dict[str, Any]:
     centers = model.cluster_centers_
-    found = summary.findings(labelled, centers, scaling, stored.names, scaled.take)
+    found = summary.findings(labelled, centers, scaling, stored.names, rows.take)
     for outlier in found["strongest_outliers"]:
         outlier["where"] = stored.where(outlier["row"] - 1)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from robust_kmeans.cli.tables import choose_columns
 from robust_kmeans.cli.terminal import UserError
 from robust_kmeans.scaling import Scaling
 from robust_kmeans.sources.base import Dataset
+from robust_kmeans.sources.changed import Changed
 from robust_kmeans.sources.files import ending_of, find_files
 from robust_kmeans.sources.opening import FORMATS, open_dataset
 from robust_kmeans.sources.text import open_text
@@ -94,26 +94,9 @@ def sample_of(rows: Dataset, seed: int) -> NDArray[np.floating]:
     return rows.take(np.sort(places))
 
 
-class Scaled(Dataset):
-    """Rows of a data set, scaled as they are read."""
-
-    def __init__(self, rows: Dataset, scaling: Scaling) -> None:
-        self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
-        self.feature_names = rows.feature_names
-        self.takes_quickly = rows.takes_quickly
-        self._rows, self._scaling = rows, scaling
-
-    def scan(self, bounds: Sequence[int] | NDArray[np.int64]) -> Iterator[NDArray[np.floating]]:
-        """Rows bounds[0]:bounds[1], then bounds[1]:bounds[2], …."""
-        return (self._scaling.apply(rows) for rows in self._rows.scan(bounds))
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-        """A few rows, given in ascending order."""
-        return self._scaling.apply(self._rows.take(rows))
-
-    def where(self, row: int) -> str:
-        """The file of a row and its place in there."""
-        return self._rows.where(row)
+def scaled(rows: Dataset, scaling: Scaling) -> Dataset:
+    """The rows of a data set, scaled as they are read."""
+    return rows if scaling.method == "none" else Changed(rows, scaling.apply, rows.dtype)
 
 
 class _Columns(NamedTuple):
