@@ -26,7 +26,6 @@ from robust_kmeans.reporting import (
     LOGGER,
     Callback,
     Progress,
-    Readings,
     log_progress,
     verbose_logging,
 )
@@ -241,10 +240,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         )
         with (
             verbose_logging(self.verbose),
-            self._open(rows, sample_weight=sample_weight) as data,
+            self._open(rows, sample_weight=sample_weight, callback=self.callback) as data,
         ):
-            if not isinstance(rows, np.ndarray) and self.callback is not None:
-                data.watch = Readings(self.callback, data.n_rows)
             run, z = self._solve(data, seeding)
             result = finish(data, run, z)
             if (checkpoint := self._checkpoint(data, z)) is not None:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from robust_kmeans.execution.base import Execution, is_large
 from robust_kmeans.execution.disk import OnDisk
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.reporting import Callback, Readings
 from robust_kmeans.sources.base import Dataset
 from robust_kmeans.sources.changed import converted
 from robust_kmeans.sources.npy import from_memmap
@@ -83,11 +84,17 @@ def opened(
     memory_limit: int | None = None,
     feature_names: Sequence[str] | None = None,
     centers: NDArray[np.floating] | None = None,
+    callback: Callback | None = None,
 ) -> Iterator[Execution]:
-    """Open what `rows_of` has returned, and check its values (with `centers`)."""
+    """Open what `rows_of` has returned, and check its values (with `centers`).
+
+    The `callback` is told of readings, if rows are elsewhere.
+    """
     check_threads(n_threads)
     weights = as_weights(sample_weight, rows.shape[0])
     with _execution(rows, weights, n_threads, memory_limit) as data:
+        if callback is not None and not isinstance(rows, np.ndarray):
+            data.watch = Readings(callback, data.n_rows)
         check_values(data, feature_names, centers)
         yield data
 
