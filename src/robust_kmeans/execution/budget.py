@@ -23,6 +23,8 @@ from numpy.typing import DTypeLike, NDArray
 
 # Arrays share files of at least this size: a process may map only so many.
 FILE_BYTES = 2**26
+# Arrays in RAM from this size on are mapped each by itself.
+LEAST_MAPPED = 2**16
 # Arrays begin at multiples of this, a cache line.
 ALIGNMENT = 64
 
@@ -78,7 +80,7 @@ class Budget:
                 return np.ndarray(shape, dtype, *self._on_file(n_bytes))
             self._taken += n_bytes
             self.most_in_ram = max(self.most_in_ram, self._taken)
-        array: NDArray[Any] = np.empty(shape, dtype)
+        array = _in_ram(shape, dtype, n_bytes)
         weakref.finalize(array, self._given_back.append, n_bytes)
         return array
 
@@ -95,6 +97,18 @@ class Budget:
         start = self._used
         self._used += -(-n_bytes // ALIGNMENT) * ALIGNMENT
         return self._file, start
+
+
+def _in_ram(shape: tuple[int, ...], dtype: DTypeLike, n_bytes: int) -> NDArray[Any]:
+    """An array whose memory goes back to the system with it.
+
+    An allocator keeps what it was given back, in gaps that may be too small for others.
+    """
+    if n_bytes < LEAST_MAPPED or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.empty(shape, dtype)
+    # Private: memory that processes share is counted elsewhere.
+    memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.ndarray(shape, dtype, memory)
 
 
 def _mapped_file(n_bytes: int, folder: str | None) -> mmap.mmap:
