@@ -139,7 +139,9 @@ def test_coresets_are_compared_with_full_fits(run):
     header, line = run("coresets.py", "--threads", "1")
     assert header.split()[:7] == ["data", "n", "d", "k", "z", "points", "readings"]
     cells = line.split()
-    assert cells[:6] == ["quick", "210", "2", "4", "10", "63"]
+    assert cells[:5] == ["quick", "210", "2", "4", "10"]
+    # A size is the most that a coreset may have: a comb may fall one short of it.
+    assert 62 <= int(cells[5]) <= 63
     assert int(cells[6]) <= 4 + 3
 
 
