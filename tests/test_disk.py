@@ -97,7 +97,9 @@ def test_a_fit_of_which_all_is_kept_on_files_is_the_fit_in_memory(X, path, init)
 
 @pytest.mark.parametrize("limit", [0, 10**6])
 def test_memory_is_not_handed_out_again_while_a_view_of_it_is_in_use(path, limit):
-    chunk = StoredChunk(open_dataset(path), 0, 100, NO_WEIGHTS, Budget(limit))
+    chunk = StoredChunk(
+        open_dataset(path), 0, 100, NO_WEIGHTS, Budget(limit), Budget(0), keep=False
+    )
     view = chunk.empty(np.float32)[:60].reshape(20, 3)
     view[:] = 1
     chunk.empty(np.float32)[:] = 7

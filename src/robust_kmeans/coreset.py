@@ -19,8 +19,8 @@ robust clustering*, ICLR 2023): where outliers are sampled, too, expect less of 
 Cost in readings of X: k for up to six clusters, otherwise one per round of ``robust-k-means||``
 and one more; at most one for the rows that are picked; and one where values are checked: no more
 than k + 2 or 8, whichever is less.  Where single rows cannot be had without their neighbours
-(Parquet, Feather, text), up to another one per round.  The rest are passes over D².  `size` rows
-travel.
+(Parquet, Feather, text), parts of X are read again that hold rows which were not foreseen.  The
+rest are passes over D².  `size` rows travel.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         By default the cores that this process may use.  It never changes the result.
     memory_limit : int or str, optional
         For rows on a disk: how much RAM (bytes, or text such as "2 GB") may be used for rows
-        being read and for what is kept per row, by default half of the machine's.  What is
+        being read and for what is kept per row, by default half of the machine's.  Rows that
+        are slow to decode stay in it if they are less than 1 GiB, and there is room.  What is
         kept per row beyond it goes to files without a name, in the folder for temporary files
         (TMPDIR).  It never changes the result.
     checkpoint : path-like, optional

@@ -12,14 +12,15 @@ The clusters' totals are kept up to date: only rows that change their cluster, o
 the cut, are added and taken away.  (With weights they are added up anew each time.)
 
 Cost per iteration: one reading of X (two with weights) and usually three passes over D²; only
-rows near a border between clusters are compared with all centres.
+rows near a border between clusters are compared with all centres.  Rows that change sides are
+taken one by one: where these are slow to get, those near the cut are noted for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved, Near
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     MARK_KEPT,
@@ -42,6 +43,8 @@ from robust_kmeans.trimming import Placed, find_cut, place, where_to_look
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
 STALE = 64.0
+# How far the cut is expected to move, as the logarithm of its D²: at least, and at most.
+LEAST_MOVED, MOST_MOVED = 0.01, 0.25
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def trimmed_lloyd(
         states, now = _go_on(data, start, n_outliers)
     del start  # the memory of its states can then be used again
     _tell(now, report, keep)
+    last: Cut | None = None
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
     while len(now.history) <= max_iter + len(now.centers):
         centers, cut, totals = now.centers, now.cut, now.totals
@@ -114,9 +118,10 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut) if n_outliers else None
-        step = Moved(moved, pack(moved), _slack(movement) if bounds else ALL_IN_DOUBT, keys)
+        slack = _slack(movement) if bounds else ALL_IN_DOUBT
+        step = Moved(moved, pack(moved), slack, keys, _near(cut, last))
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
-        cut = find_cut(data, states, n_outliers, keys, look)
+        last, cut = cut, find_cut(data, states, n_outliers, keys, look)
         cost_when_totalled = now.cost_when_totalled
         if data.weighted or cut.cost * STALE < cost_when_totalled:
             states, totals = data.run(UPDATE, states, UpdateShared(cut, moved))
@@ -183,6 +188,17 @@ def _means_or_farthest_inliers(
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
         moved[empty[: len(useful)]] = useful
     return moved
+
+
+def _near(cut: Cut, last: Cut | None) -> Near | None:
+    """Where the next cut is expected: it hardly moves farther than it did before."""
+    if not 0 < cut.value < np.inf:
+        return None
+    moved = MOST_MOVED
+    if last is not None and 0 < last.value < np.inf:
+        moved = min(max(1.5 * abs(log(cut.value / last.value)), LEAST_MOVED), MOST_MOVED)
+    factor = exp(moved)
+    return Near(cut.value / factor, cut.value * factor)
 
 
 def _slack(movement: NDArray[np.float64]) -> Slack:

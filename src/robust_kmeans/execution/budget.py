@@ -70,6 +70,11 @@ class Budget:
         with self._lock:
             return self._counted()
 
+    @property
+    def room(self) -> int:
+        """Bytes that are left in RAM."""
+        return self.limit - self.in_ram
+
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array whose memory is given back when nobody has it any more."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize

@@ -23,8 +23,9 @@ from dask.base import get_scheduler
 from numpy.typing import DTypeLike, NDArray
 
 from robust_kmeans.execution.base import States
+from robust_kmeans.execution.notes import Notes, no_notes
 from robust_kmeans.execution.threads import OnThreads
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, read_only
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, NotAtHand, Step, read_only
 
 if TYPE_CHECKING:
     from robust_kmeans.execution.dask_cluster import OnCluster
@@ -228,6 +229,8 @@ def _chunk(
 class ComputedChunk(Chunk):
     """A chunk whose rows are computed when a step looks at them, and kept until it is done."""
 
+    takes_notes = True
+
     def __init__(
         self,
         compute: Callable[[], Any],
@@ -239,6 +242,7 @@ class ComputedChunk(Chunk):
         self._describe(shape, dtype, weights, start)
         self._compute = compute
         self._held: NDArray[np.floating] | None = None
+        self._notes = no_notes(self.n_features, dtype)
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -247,10 +251,17 @@ class ComputedChunk(Chunk):
             self._held = self._computed()
         return self._held
 
+    def note(self, positions: NDArray[np.integer]) -> None:
+        """Keep a copy of these rows until the next note."""
+        self._notes = Notes(positions.copy(), self.rows[positions])
+
     def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
         """A copy of the few rows at these positions."""
-        rows = self._computed() if self._held is None else self._held
-        return read_only(rows[positions])
+        try:
+            return self._notes.take(positions)
+        except NotAtHand:
+            rows = self._computed() if self._held is None else self._held
+            return read_only(rows[positions])
 
     def release(self) -> None:
         """Let the rows go."""

@@ -4,6 +4,10 @@ One more thread reads ahead, in the order of the file, while others work on what
 sweep that looks at states alone reads nothing.  The plan is that of an array of the same shape,
 so results are the same bits.
 
+Where a few rows by themselves are slow to get (Parquet), sweeps note those that are likely to be
+asked for next; what is asked for and was not noted is read with its whole chunk.  There rows that
+are not large (`is_large`) stay in memory once they are decoded, if the limit has room for them.
+
 Cost: a sweep reads the file once.  Memory: a few chunks, and what is kept per row, which goes to
 files without a name beyond the limit (`Budget`).
 """
@@ -21,11 +25,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from robust_kmeans.execution.base import plan_chunks
+from robust_kmeans.execution.base import States, is_large, plan_chunks
 from robust_kmeans.execution.budget import Budget
+from robust_kmeans.execution.notes import Notes, no_notes
 from robust_kmeans.execution.threads import OnThreads, Supply, default_threads
 from robust_kmeans.sources.base import Dataset
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Work, read_only
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, NotAtHand, Step, Summary, Work, read_only
 
 # Chunks that are read, or being read, before a thread asks for them.
 AHEAD = 3
@@ -34,6 +39,10 @@ DECODING = 2
 # Without a limit, this share of the machine's memory.
 USUAL_SHARE = 0.5
 UNTOLD_MEMORY = 2**33
+# This share of all rows may be noted, or of the memory for states if that is less.
+NOTES_OF_ROWS = 1 / 32
+# What is kept per row takes no more than so many bytes.
+STATE_BYTES = 40
 
 
 class OnDisk(OnThreads):
@@ -64,10 +73,14 @@ class OnDisk(OnThreads):
         shape = dataset.n_rows, dataset.n_features
         bounds = plan_chunks(*shape) if bounds is None else bounds
         n_workers = default_threads() if n_threads is None else n_threads
-        self.budget = Budget(_for_states(memory_limit, dataset, bounds, n_workers))
+        room = _for_states(memory_limit, dataset, bounds, n_workers)
+        keep = _worth_keeping(dataset, room)
+        for_rows = _n_bytes(dataset) if keep else 0
+        for_notes = 0 if keep or dataset.takes_quickly else _for_notes(dataset, room)
+        self.budget, notes = Budget(room - for_rows - for_notes), Budget(for_notes)
         parts = NO_WEIGHTS if weights is None else weights
         chunks = [
-            StoredChunk(dataset, int(start), int(end), parts[start:end], self.budget)
+            StoredChunk(dataset, int(start), int(end), parts[start:end], self.budget, notes, keep)
             for start, end in pairwise(bounds)
         ]
         super().__init__(chunks, weights, n_threads)
@@ -82,25 +95,53 @@ class OnDisk(OnThreads):
         )
         return self
 
+    def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
+        """Run `step` on one chunk for its summary; no state changes."""
+        try:
+            return super().at(chunk, step, states, shared)
+        except NotAtHand:
+            stored = self._stored[chunk]
+            stored.hold(stored.rows)
+            try:
+                return super().at(chunk, step, states, shared)
+            finally:
+                stored.release()
+
     def where(self, row: int) -> str:
         """The file of a row, and where it is in it."""
         return f"row {row} ({self._dataset.where(row)})"
 
-    def _supply(self, work: Work) -> Supply:
-        reading = work is Work.READING
-        # Where a few rows cost as much as all rows around them, all are read in one go.
-        taking = work is Work.TAKING and not self._dataset.takes_quickly
-        if not (reading or taking):
-            return super()._supply(work)
+    def _supplies(self, work: Work, results: Sequence[Any]) -> Iterator[Supply]:
+        if work is not Work.READING:
+            yield Supply(enumerate(self._stored))
+        # All of them, or those with rows that were neither noted nor can be had by themselves.
+        missing = [number for number, found in enumerate(results) if found is None]
+        if missing:
+            yield self._read_ahead(missing)
+
+    def _read_ahead(self, numbers: Sequence[int]) -> ReadAhead:
         assert self._reader is not None
-        return ReadAhead(self._stored, self._dataset.scan(self.bounds), self._reader)
+        turns = [(number, self._stored[number]) for number in numbers]
+        to_read = [number for number, chunk in turns if not chunk.at_hand]
+        return ReadAhead(turns, to_read, self._scan(to_read), self._reader)
+
+    def _scan(self, numbers: Sequence[int]) -> Iterator[NDArray[np.floating]]:
+        """The rows of these chunks; those of neighbours are decoded in one go."""
+        if not numbers:
+            return
+        ends = np.flatnonzero(np.diff(numbers, append=-1) != 1) + 1
+        for start, end in pairwise([0, *ends]):
+            yield from self._dataset.scan(self.bounds[numbers[start] : numbers[end - 1] + 2])
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         return self.budget.empty(shape, dtype)
 
 
 class StoredChunk(Chunk):
-    """Consecutive rows of a dataset, which are here only while a sweep reads them."""
+    """Consecutive rows of a dataset, which are here while a sweep reads them, or `keep` from then.
+
+    What is kept is counted where it is decided.
+    """
 
     def __init__(
         self,
@@ -109,10 +150,20 @@ class StoredChunk(Chunk):
         end: int,
         weights: NDArray[np.float64],
         budget: Budget,
+        for_notes: Budget,
+        keep: bool,
     ) -> None:
         self._describe((end - start, dataset.n_features), dataset.dtype, weights, start)
-        self._dataset, self._budget = dataset, budget
+        self._dataset, self._budget, self._for_notes = dataset, budget, for_notes
+        self.takes_notes = not dataset.takes_quickly
+        self._keep = keep
         self._held: NDArray[np.floating] | None = None
+        self._notes = no_notes(self.n_features, self.dtype)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the rows are here."""
+        return self._held is not None
 
     def hold(self, rows: NDArray[np.floating]) -> None:
         """Have these rows at hand, until `release`."""
@@ -120,7 +171,18 @@ class StoredChunk(Chunk):
 
     def release(self) -> None:
         """Let the rows at hand go."""
-        self._held = None
+        if not self._keep:
+            self._held = None
+
+    def note(self, positions: NDArray[np.integer]) -> None:
+        """Keep a copy of these rows until the next note, if there is memory for them."""
+        if not self.takes_notes or self._keep:
+            return
+        self._notes = no_notes(self.n_features, self.dtype)
+        if len(positions) * self.n_features * self.dtype.itemsize <= self._for_notes.room:
+            noted = self._for_notes.empty((len(positions), self.n_features), self.dtype)
+            np.take(self.rows, positions, axis=0, out=noted)
+            self._notes = Notes(positions.copy(), noted)
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -133,6 +195,8 @@ class StoredChunk(Chunk):
         """A copy of the few rows at these positions."""
         if self._held is not None:
             return super().take(positions)
+        if self.takes_notes:
+            return self._notes.take(positions)
         order = np.argsort(positions, kind="stable")
         found = np.empty((len(order), self.n_features), self.dtype)
         found[order] = self._dataset.take(self.start + positions[order].astype(np.int64))
@@ -149,14 +213,15 @@ class ReadAhead(Supply):
 
     def __init__(
         self,
-        chunks: Sequence[StoredChunk],
+        turns: Sequence[tuple[int, StoredChunk]],
+        to_read: Sequence[int],
         scan: Iterator[NDArray[np.floating]],
         reader: ThreadPoolExecutor,
     ) -> None:
-        super().__init__(chunks)
-        self._chunks, self._scan, self._reader = chunks, scan, reader
+        super().__init__(turns)
+        self._chunks, self._scan, self._reader = dict(turns), scan, reader
         self._lock = Lock()
-        self._to_read = len(chunks)
+        self._not_here, self._to_read = set(to_read), len(to_read)
         self._failure: BaseException | None = None
         self._reading: deque[Future[NDArray[np.floating]]] = deque()
         for _ in range(AHEAD):
@@ -166,8 +231,8 @@ class ReadAhead(Supply):
         """The next chunk, when its rows have been read."""
         with self._lock:
             turn = super().next()
-            if turn is None:
-                return None
+            if turn is None or turn[0] not in self._not_here:
+                return turn
             rows = self._reading.popleft()
             self._read_one_more()
         number, _ = turn
@@ -214,6 +279,21 @@ def _for_states(
             f"takes {reading / 2**20:.0f} MiB. Raise memory_limit, or lower n_threads."
         )
     return limit - reading
+
+
+def _worth_keeping(dataset: Dataset, room: int) -> bool:
+    """Whether rows that are slow to decode are so few that they can stay after the first time."""
+    large = is_large(*dataset.shape, dataset.dtype)
+    fits = _n_bytes(dataset) + STATE_BYTES * dataset.n_rows <= room
+    return fits and not (large or dataset.takes_quickly)
+
+
+def _for_notes(dataset: Dataset, room: int) -> int:
+    return int(NOTES_OF_ROWS * min(_n_bytes(dataset), room))
+
+
+def _n_bytes(dataset: Dataset) -> int:
+    return dataset.n_rows * dataset.n_features * dataset.dtype.itemsize
 
 
 def memory_for_reading(

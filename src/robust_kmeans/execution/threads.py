@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States, Watch
-from robust_kmeans.sweeps.base import Chunk, Step, Summary, Work
+from robust_kmeans.sweeps.base import Chunk, NotAtHand, Step, Summary, Work
 
 # A light sweep over so many rows is over before another thread is awake.
 FEW_ROWS = 2**19
@@ -33,8 +33,8 @@ class Supply:
     reads = False
     """Whether their rows are read, whatever the step looks at."""
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
-        self._todo = deque(enumerate(chunks))
+    def __init__(self, turns: Iterable[tuple[int, Chunk]]) -> None:
+        self._todo = deque(turns)
 
     def next(self) -> tuple[int, Chunk] | None:
         """The next chunk and its number; None where none is left."""
@@ -86,14 +86,28 @@ class OnThreads(Execution):
     ) -> tuple[States, Sequence[Summary]]:
         """Run `step` on every chunk; the new states, and the summaries in chunk order."""
         results: list[Any] = [None] * len(self._chunks)
-        supply = self._supply(work)
-        done: list[int] = []
+        for supply in self._supplies(work, results):
+            self._work_off(supply, step, states, shared, work, results)
+        return [state for state, _ in results], [summary for _, summary in results]
+
+    def _work_off(
+        self,
+        supply: Supply,
+        step: Step[Any],
+        states: States,
+        shared: Any,
+        work: Work,
+        results: list[Any],
+    ) -> None:
+        """Run `step` on the chunks of the supply; there is no result where rows are missing."""
+        done = [chunk.n_rows for chunk, found in zip(self._chunks, results, strict=True) if found]
         watch = self.watch if work is Work.READING or supply.reads else None
 
         def work_off(tell: Watch | None = None) -> None:
             while (turn := supply.next()) is not None:
                 i, chunk = turn
-                results[i] = step(chunk, None if states is None else states[i], shared)
+                with suppress(NotAtHand):
+                    results[i] = step(chunk, None if states is None else states[i], shared)
                 chunk.release()
                 done.append(chunk.n_rows)
                 if tell is not None and (n_done := sum(done)) < self.n_rows:
@@ -118,7 +132,6 @@ class OnThreads(Execution):
         finally:
             # After an error or an interrupt nobody starts another chunk.
             supply.stop()
-        return [state for state, _ in results], [summary for _, summary in results]
 
     def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
         """Run `step` on one chunk for its summary; no state changes."""
@@ -153,8 +166,9 @@ class OnThreads(Execution):
         for chunk in self._chunks:
             chunk.forget()
 
-    def _supply(self, work: Work) -> Supply:  # noqa: ARG002 - elsewhere rows are read ahead
-        return Supply(self._chunks)
+    def _supplies(self, work: Work, results: Sequence[Any]) -> Iterator[Supply]:  # noqa: ARG002
+        """What to work off, one after the other: elsewhere it depends on the first results."""
+        yield Supply(enumerate(self._chunks))
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.empty(shape, dtype)

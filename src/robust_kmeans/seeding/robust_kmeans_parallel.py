@@ -19,8 +19,8 @@ however the rows are cut into chunks, and wherever these are.
 
 Cost: a reading of X for the first candidate, one per round for all that have joined, with about
 four passes over D², and two for the trimmed reduction: eight in all.  Where single rows cannot be
-had without their neighbours (Parquet), it takes up to another one per round to fetch those that
-have joined.  The sequential seedings read X up to k times: this one is for rows that are slow to
+had without their neighbours (Parquet), those that are likely to join in the next round are noted
+in a reading, and parts of X are read again where others have joined.  The sequential seedings read X up to k times: this one is for rows that are slow to
 read, from a disk or on other machines (benchmarks/parallel_seeding.py compares them).
 """
 
@@ -43,7 +43,7 @@ from robust_kmeans.seeding.drawing import (
 from robust_kmeans.seeding.reduction import MANY_BUDGETS, reduce_placed
 from robust_kmeans.seeding.threshold import next_threshold
 from robust_kmeans.sweeps.base import add_numbers
-from robust_kmeans.sweeps.coins import JOIN, Coins, Joined
+from robust_kmeans.sweeps.coins import JOIN, Coins, Joined, NextCoins
 from robust_kmeans.sweeps.distances import ASSIGN_NEW, NewCenters
 from robust_kmeans.sweeps.sampling import MASS, Row
 from robust_kmeans.trimming import Placed, find_cut, where_to_look
@@ -104,10 +104,12 @@ class RobustKMeansParallel:
 
         Fewer than `n_clusters` only where these leave no cost.
         """
+        expected = max(1.0, self.factor * n_clusters)
         states, first = first_row(data, random)
-        states, _ = data.run(ASSIGN_NEW, states, NewCenters(first.point[np.newaxis], 0))
-        rows, tau, cut = [first], np.inf, None
         seed = int(random.randint(2**64, dtype=np.uint64))
+        rows, tau, cut = [first], np.inf, None
+        ahead = NextCoins(seed, 0, expected, tau, self.eta, n_outliers, data.total_weight)
+        states, _ = data.run(ASSIGN_NEW, states, NewCenters(first.point[np.newaxis], 0, ahead))
         for number in count():
             if number >= self.n_rounds and len(rows) >= n_clusters:
                 break
@@ -118,11 +120,12 @@ class RobustKMeansParallel:
             mass = add_numbers(data.summarise(MASS, states, clipped(tau)))
             if mass == 0:  # all chances are too small for a float
                 break
-            toss = Coins(seed, number, tau, max(1.0, self.factor * n_clusters), mass)
+            toss = Coins(seed, number, tau, expected, mass)
             joined = _different(data.summarise(JOIN, states, toss))
             if joined:
                 points = np.array([row.point for row in joined])
-                states, _ = data.run(ASSIGN_NEW, states, NewCenters(points, len(rows)))
+                ahead = ahead._replace(round_number=number + 1, last_clip=tau)
+                states, _ = data.run(ASSIGN_NEW, states, NewCenters(points, len(rows), ahead))
                 rows += joined
         return states, rows
 

@@ -32,11 +32,18 @@ NO_BOUNDS: NDArray[np.floating] = np.empty(0)
 NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
+class NotAtHand(Exception):
+    """A few rows of a chunk were asked for that only a reading of all of them can give."""
+
+
 class Chunk:
     """Consecutive rows, their weights (empty when each weighs 1) and where they start.
 
     Here they are an array; elsewhere they may lie on a disk and be read when asked for.
     """
+
+    takes_notes = False
+    """Whether a few rows by themselves are as slow to get as all: `note` those in need soon."""
 
     def __init__(
         self, rows: NDArray[np.floating], weights: NDArray[np.float64], start: int
@@ -65,6 +72,13 @@ class Chunk:
     def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
         """A copy of the few rows at these positions."""
         return read_only(self.rows[positions])
+
+    def note(self, positions: NDArray[np.integer]) -> None:
+        """Keep the rows at these positions, ascending, at hand for `take`, until the next note.
+
+        Nothing is kept where memory is too little for all of them.  No result depends on what is
+        noted, only how often rows are read.
+        """
 
     def release(self) -> None:
         """Let go of rows that were read for one step only."""

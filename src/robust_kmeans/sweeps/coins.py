@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels import coins
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work
 
+# Rows are noted as if so many times those that are expected to join did: of a chunk at least so
+# many, and at most this share.
+RAISED = 32.0
+LEAST_NOTED, MOST_NOTED = 64.0, 1 / 32
+
 
 class Coins(NamedTuple):
     """A row joins with chance expected·w·min(D², clip)/total, by its coin of this round.
@@ -25,6 +30,18 @@ class Coins(NamedTuple):
     clip: float
     expected: float
     total: float
+
+
+class NextCoins(NamedTuple):
+    """What is known of a round before its threshold: the last one, and what that follows from."""
+
+    seed: int
+    round_number: int
+    expected: float
+    last_clip: float
+    eta: float
+    n_outliers: float
+    total_weight: float
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,30 @@ def _join_parts(parts: Sequence[Joined]) -> Joined:
         np.concatenate([part.indices for part in parts]),
         np.concatenate([part.points for part in parts]),
     )
+
+
+def note_likely(chunk: Chunk, d2: NDArray[np.floating], ahead: NextCoins) -> None:
+    """Note the rows that may join in the next round, where they would be slow to get then.
+
+    Their chances will follow from all rows; they are guessed from those of this chunk, and raised
+    so much that one may be rather unlike the others.
+    """
+    if not chunk.takes_notes:
+        return
+    clip, share = ahead.last_clip, ahead.n_outliers / ahead.total_weight
+    if share:
+        n_kept = chunk.n_rows - int(share * chunk.n_rows)
+        kept = np.partition(d2, n_kept - 1)[:n_kept]
+        clip = min(clip, ahead.eta * kept.mean(dtype=np.float64) * (1 - share) / share)
+    weights = chunk.weights if chunk.weights.size else np.ones(chunk.n_rows)
+    mass = float(weights @ np.minimum(d2, clip))
+    wanted = max(LEAST_NOTED, RAISED * ahead.expected * weights.sum() / ahead.total_weight)
+    found = np.empty(chunk.n_rows, np.int64)
+    n_found = coins.joining_rows(
+        d2, chunk.weights, chunk.start, np.uint64(ahead.seed), ahead.round_number, clip,
+        min(wanted, MOST_NOTED * chunk.n_rows), mass, found,
+    )  # fmt: skip
+    chunk.note(found[:n_found])
 
 
 JOIN = Sweep(_join, _join_parts, work=Work.TAKING)

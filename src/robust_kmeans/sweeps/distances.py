@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels.assign import Packed, Slack, assign, pack, reassign
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, all_positions, nothing
+from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
@@ -24,13 +25,24 @@ class Centers(NamedTuple):
     keys: KeyRange | None = None
 
 
+class Near(NamedTuple):
+    """A range of D²."""
+
+    low: float
+    high: float
+
+
 class Moved(NamedTuple):
-    """Centres after a move, packed for all chunks at once, and how far they have moved at most."""
+    """Centres after a move, packed for all chunks at once, and how far they have moved at most.
+
+    The next cut is expected within `near`.
+    """
 
     centers: Floats
     packed: Packed
     slack: Slack
     keys: KeyRange | None = None
+    near: Near | None = None
 
 
 class Reassigned(NamedTuple):
@@ -41,10 +53,14 @@ class Reassigned(NamedTuple):
 
 
 class NewCenters(NamedTuple):
-    """Centres that join those already there; the first of them gets `first_label`."""
+    """Centres that join those already there; the first of them gets `first_label`.
+
+    In the round that follows, `ahead` is known of the coins.
+    """
 
     centers: Floats
     first_label: int
+    ahead: NextCoins | None = None
 
 
 def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Look]:
@@ -70,8 +86,16 @@ def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowStat
         chunk.rows, centers, shared.packed, shared.slack, state.labels, state.others,
         state.kept, labels, others, d2, changes.sums, changes.mass,
     )  # fmt: skip
+    if shared.near is not None and state.kept.size:
+        _note_undecided(chunk, d2, state.kept, shared.near)
     look = look_at(chunk, d2, shared.keys)
     return RowState(d2, labels, others, state.kept), Reassigned(look, changes)
+
+
+def _note_undecided(chunk: Chunk, d2: Floats, kept: NDArray[np.uint8], near: Near) -> None:
+    """Note the rows that the next cut may put on the other side of it."""
+    if chunk.takes_notes:
+        chunk.note(np.flatnonzero(np.where(kept, d2 >= near.low, d2 <= near.high)))
 
 
 def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
@@ -80,6 +104,8 @@ def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowStat
     found.labels[:] += np.int32(new.first_label)
     np.copyto(found.labels, state.labels if state.labels.size else np.int32(0), where=farther)
     np.copyto(found.d2, state.d2, where=farther)
+    if new.ahead is not None:
+        note_likely(chunk, found.d2, new.ahead)
     return RowState(found.d2, found.labels), None
 
 

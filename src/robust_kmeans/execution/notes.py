@@ -1,0 +1,43 @@
+"""A few rows of a chunk that are kept from one sweep to a later one.
+
+Where rows are decoded or computed in large pieces, a few of them cost as much as all.  So a sweep
+that has all of them at hand notes those that the next one may ask for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.sweeps.base import NotAtHand, read_only
+
+
+class Notes:
+    """Rows of a chunk, found by their positions in it.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (m,), ascending
+    rows : ndarray of shape (m, n_features)
+
+    Examples
+    --------
+    >>> notes = Notes(np.array([2, 5]), np.array([[20.0], [50.0]]))
+    >>> notes.take(np.array([5]))
+    array([[50.]])
+    """
+
+    def __init__(self, positions: NDArray[np.integer], rows: NDArray[np.floating]) -> None:
+        self._positions, self._rows = positions, rows
+
+    def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
+        """A copy of these rows; NotAtHand where one of them was not noted."""
+        places = np.searchsorted(self._positions, positions)
+        if np.any(places == len(self._positions)) or np.any(self._positions[places] != positions):
+            raise NotAtHand
+        return read_only(self._rows[places])
+
+
+def no_notes(n_features: int, dtype: np.dtype[np.floating]) -> Notes:
+    """Before anything was noted: none is asked for, none is missing."""
+    return Notes(np.empty(0, np.int64), np.empty((0, n_features), dtype))
