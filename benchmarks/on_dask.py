@@ -5,9 +5,10 @@ the blocks that an array in memory would have as chunks; in memory two threads w
 runs must give the same centres to the bit.  Seeding is `robust-k-means||`, then trimmed Lloyd to
 rest.  Runs take turns, and ratios are of medians.
 
-What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and a fit
-in which a worker is killed halfway: how much longer it takes, and how much of that are the blocks
-and the states that are made again.  The rest is that one worker does the work of two.
+What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and fits
+in which a worker is killed halfway: how much longer they take, how much of that are the blocks and
+the states that are made again, and how much longer the sweeps from there on take on a cluster that
+has had only one worker from the beginning.
 
     python benchmarks/on_dask.py [--rows N] [--repeats N] [--quick]
 """
@@ -18,7 +19,8 @@ import argparse
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -45,50 +47,88 @@ WIDTH = 15.0
 def main() -> None:
     options = parse_options()
     bounds = plan_chunks(options.rows, N_FEATURES)
+    compare(bounds, options.repeats)
+    kill(bounds, options.repeats)
+
+
+@contextmanager
+def workers(n_workers: int) -> Iterator[Client]:
     with (
         LocalCluster(
-            processes=True, n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0"
+            processes=True, n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
-        lazy = lazy_rows(bounds)
-        X = np.concatenate([make_block(size, i) for i, size in enumerate(np.diff(bounds))])
-        blocks = client.persist(lazy)
-        wait(blocks)
-        measure(client, X, blocks, bounds, options.repeats)
+        yield client
 
 
-def measure(
-    client: Client, X: NDArray[np.floating], blocks: Any, bounds: NDArray[np.int64], repeats: int
-) -> None:
+def persisted(client: Client, lazy: Any) -> Any:
+    blocks = client.persist(lazy)
+    wait(blocks)
+    return blocks
+
+
+def compare(bounds: NDArray[np.int64], repeats: int) -> None:
+    """A fit on the cluster beside one in memory."""
+    X = np.concatenate([make_block(size, i) for i, size in enumerate(np.diff(bounds))])
+
     def in_memory() -> LloydRun:
         with InMemory(X, None, N_WORKERS, bounds) as data:
             return fit(data)
 
-    def on_cluster(kill_at: int = -1) -> tuple[LloydRun, Watched]:
-        with Watched(blocks, client, kill_at) as data:
+    def on_cluster() -> tuple[LloydRun, Watched]:
+        with Watched(blocks, client) as data:
             return fit(data), data
 
-    in_memory(), on_cluster()  # compile, and load on the workers
-    memory, cluster = [], []
-    for _ in range(repeats):
-        seconds, here = timed(in_memory)
-        memory.append(seconds)
-        seconds, (there, data) = timed(on_cluster)
-        cluster.append(seconds)
-        np.testing.assert_array_equal(here.centers, there.centers)
-    told = message_seconds(client, blocks), task_seconds(client)
+    with workers(N_WORKERS) as client:
+        blocks = persisted(client, lazy_rows(bounds))
+        in_memory(), on_cluster()  # compile, and load on the workers
+        memory, cluster = [], []
+        for _ in range(repeats):
+            seconds, here = timed(in_memory)
+            memory.append(seconds)
+            seconds, (there, data) = timed(on_cluster)
+            cluster.append(seconds)
+            np.testing.assert_array_equal(here.centers, there.centers)
+        told = message_seconds(client, blocks), task_seconds(client)
     say("rows, features, clusters, outliers", *X.shape, N_CLUSTERS, n_outliers(len(X)))
-    say("sweeps, Lloyd iterations", data.n_sweeps, here.n_iter)
+    say("sweeps, Lloyd iterations", len(data.seconds), here.n_iter)
     say("in memory (s)", median(memory))
     say("on the cluster (s)", median(cluster))
     say("cluster / memory", median(cluster) / median(memory))
     say("cost / cost in memory", there.inertia / here.inertia)
     say("an empty sweep: message, tasks (ms)", *(1e3 * seconds for seconds in told))
-    seconds, (again, killed) = timed(lambda: on_cluster(kill_at=data.n_sweeps // 2))
-    np.testing.assert_array_equal(here.centers, again.centers)
-    say("with a killed worker (s)", seconds)
-    say("longer, of which made again (s)", seconds - median(cluster), killed.seconds_again)
+
+
+def kill(bounds: NDArray[np.int64], repeats: int) -> None:
+    """What a worker costs that is killed halfway."""
+    runs = []
+    for _ in range(repeats):
+        # Clusters of their own, because afterwards one worker has all blocks.
+        with workers(1) as client:
+            one, _ = sweep_seconds(client, persisted(client, lazy_rows(bounds)))
+        with workers(N_WORKERS) as client:
+            blocks = persisted(client, lazy_rows(bounds))
+            two, centers = sweep_seconds(client, blocks)
+            half = len(two) // 2
+            with Watched(blocks, client, kill_at=half) as data:
+                np.testing.assert_array_equal(fit(data).centers, centers)
+        fewer = (one - two)[half:].sum()
+        runs.append((sum(data.seconds) - two.sum(), data.seconds_again, fewer))
+    for run in runs:
+        say("killed: longer, again, one for two (s)", *run)
+    longer, again, fewer = np.median(runs, axis=0)
+    say("longer / (again + one for two)", longer / (again + fewer))
+
+
+def sweep_seconds(client: Client, blocks: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+    """How long each sweep of a fit takes, and where the fit ends."""
+    runs = []
+    for _ in range(3):  # the first one loads the kernels
+        with Watched(blocks, client) as data:
+            centers = fit(data).centers
+            runs.append(data.seconds)
+    return np.mean(runs[1:], axis=0), centers
 
 
 def parse_options() -> argparse.Namespace:
@@ -136,23 +176,25 @@ def fit(data: Execution) -> LloydRun:
 
 
 class Watched(OnCluster):
-    """Counts sweeps, kills a worker before one of them, and times what is made again then."""
+    """Times sweeps, kills a worker before one of them, and times what is made again then."""
 
-    def __init__(self, blocks: Any, client: Client, kill_at: int) -> None:
+    def __init__(self, blocks: Any, client: Client, kill_at: int = -1) -> None:
         super().__init__(blocks, None, client)
-        self.n_sweeps, self.seconds_again, self._kill_at = 0, 0.0, kill_at
+        self.seconds: list[float] = []
+        self.seconds_again, self._kill_at = 0.0, kill_at
 
     def map(self, *arguments: Any, **options: Any) -> Any:
         """As ever, but for one sweep."""
-        self.n_sweeps += 1
-        if self.n_sweeps == self._kill_at:
+        if len(self.seconds) == self._kill_at:
             pids = self._client.run(os.getpid)
             os.kill(pids[self._holders[0]], signal.SIGKILL)
-        return super().map(*arguments, **options)
+        seconds, found = timed(lambda: super(Watched, self).map(*arguments, **options))
+        self.seconds.append(seconds)
+        return found
 
     def _settle(self, numbers: Any) -> None:
         seconds, _ = timed(lambda: super(Watched, self)._settle(numbers))
-        self.seconds_again += seconds if self.n_sweeps else 0
+        self.seconds_again += seconds if self.seconds else 0
 
     def _ask(self, order: Any) -> Any:
         seconds, found = timed(lambda: super(Watched, self)._ask(order))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -245,6 +246,62 @@ def test_workers_may_leave_until_there_is_one(threads, how):
         assert_identical(solved(data), expected(WEIGHTS))
     assert data.n_seen > 30
     assert len(client.nthreads()) == 1
+
+
+def joined(cluster, client):
+    """The address of a worker that has just joined."""
+    before = set(client.nthreads())
+    cluster.scale(len(cluster.worker_spec) + 1)
+    client.wait_for_workers(len(before) + 1, timeout=60)
+    (address,) = set(client.nthreads()) - before
+    return address
+
+
+def counted_until(data, states, seen):
+    """Go on counting, and right, until something is seen."""
+    _, found = data.run(COUNT_UP, states, 0)
+    count, last = found[0], time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < last
+        states, found = data.run(COUNT_UP, states, 1)
+        count += 1
+        assert found == [count] * len(BLOCKS)
+    return states
+
+
+def test_a_worker_that_joins_gets_its_share(threads, monkeypatch):
+    cluster, client = threads
+    monkeypatch.setattr(dask_cluster, "IDLE", 0.0)
+    with open_dask(as_blocks()) as data:
+        states, _ = data.run(COUNT_UP, None, 1)
+        close_a_worker(cluster, client, data._holders[0])
+        newcomer = joined(cluster, client)
+        states = counted_until(data, states, lambda: newcomer in data._holders.values())
+        counted_until(data, states, lambda: not data._moves)
+        assert sorted(data._holders) == list(range(len(BLOCKS)))
+        assert list(data._holders.values()).count(newcomer) == len(BLOCKS) // 3
+        assert_identical(solved(data), expected())
+
+
+def test_a_worker_that_joins_waits_before_others_work_for_it(threads):
+    cluster, client = threads
+    with open_dask(as_blocks()) as data:
+        newcomer = joined(cluster, client)
+        assert_identical(solved(data), expected())
+        assert newcomer not in data._holders.values()
+
+
+def test_a_worker_may_join_and_be_lost_before_its_blocks_have_come(threads, monkeypatch):
+    cluster, client = threads
+    monkeypatch.setattr(dask_cluster, "IDLE", 0.0)
+    with open_dask(as_blocks()) as data:
+        states, _ = data.run(COUNT_UP, None, 1)
+        newcomer = joined(cluster, client)
+        states = counted_until(data, states, lambda: data._moves)
+        close_a_worker(cluster, client, newcomer)
+        states = counted_until(data, states, lambda: not data._moves)
+        counted_until(data, states, lambda: newcomer not in data._holders.values())
+        assert_identical(solved(data), expected())
 
 
 def test_blocks_that_dask_cannot_compute_again_are_named(threads):

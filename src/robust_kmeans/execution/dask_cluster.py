@@ -9,6 +9,9 @@ states are made again from the rows, by the steps that have led to them: the dri
 each version, the steps since the last one that needed no earlier state.  A sweep is repeated for
 the lost chunks only.
 
+*Workers that join*, restarted ones above all, get their share of the blocks after a while: a small
+task per block brings it there and warms the kernels, while others go on.
+
 Cost: a sweep takes a few milliseconds more than on threads; states are memory of the workers
 that Dask does not manage.
 """
@@ -23,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import dask
 import dask.array
@@ -38,9 +41,11 @@ from robust_kmeans.execution.dask_worker import (
     Order,
     Part,
     Recipe,
+    arrived,
     carry_out,
     extended,
     hold,
+    let_go,
     replay,
     values_of,
     warm,
@@ -51,6 +56,9 @@ from robust_kmeans.sweeps.base import NO_WEIGHTS, Step, Summary, Work
 PATIENCE = 60.0
 # Seconds within which the scheduler notices that a worker has gone that did not answer.
 NOTICED = 5.0
+# Seconds after which a worker that has joined gets blocks.  To bring them, and to make their
+# states, may take as long, and the fit may be over before.
+IDLE = 5.0
 # So often chunks may be lost while one and the same sweep is tried.
 MOST_LOSSES = 20
 
@@ -61,6 +69,14 @@ class Version:
     def __init__(self, number: int, recipe: Recipe) -> None:
         self.number = number
         self.recipe = recipe
+
+
+class Move(NamedTuple):
+    """A chunk whose block is brought to another worker, by a task that ends when it is there."""
+
+    number: int
+    address: str
+    arrival: Future[bool]
 
 
 class OnCluster(Execution):
@@ -96,6 +112,9 @@ class OnCluster(Execution):
         self._blocks: list[Future[Any]] = []
         self._holders: dict[int, str] = {}
         self._silent: set[str] = set()
+        # Since when, by the clock, the workers are there that have answered last.
+        self._present: dict[str, float] = {}
+        self._moves: list[Move] = []
         # A name that no other fit on the cluster has.
         self._fit = f"robust-kmeans-{uuid.uuid4().hex}"
         self._n_versions = 0
@@ -110,6 +129,7 @@ class OnCluster(Execution):
             futures = {future.key: future for future in futures_of(self._array)}
             self._blocks = [futures[key] for (key,) in self._array.__dask_keys__()]
             self._settle(self._all)
+            self._present = dict.fromkeys(self._client.nthreads(), -np.inf)
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -121,7 +141,7 @@ class OnCluster(Execution):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._blocks = []
+        self._blocks, self._moves = [], []
         with suppress(OSError):  # without a scheduler there is nothing left to give back
             self._client.unregister_worker_plugin(self._fit)
 
@@ -212,6 +232,7 @@ class OnCluster(Execution):
 
     def _carry_out(self, order: Order, states: Version | None) -> dict[int, Any]:
         """The summaries of all chunks, whatever becomes of the workers meanwhile."""
+        self._welcome()
         found: dict[int, Any] = {}
         for _ in range(MOST_LOSSES):
             found |= self._ask(order)
@@ -238,6 +259,9 @@ class OnCluster(Execution):
         self._tidy = False
         found: dict[int, Any] = {}
         answers = self._client.run(carry_out, order, on_error="return")
+        able = [address for address, answer in answers.items() if isinstance(answer, dict)]
+        now = time.monotonic()
+        self._present = {address: self._present.get(address, now) for address in able}
         for address, answer in answers.items():
             if isinstance(answer, Failed):
                 raise answer.error
@@ -266,6 +290,55 @@ class OnCluster(Execution):
             parts = {number: self._part(number) for number in theirs}
             self._client.run(hold, self._fit, parts, workers=[address], on_error="ignore")
             self._holders |= dict.fromkeys(parts, address)
+
+    def _welcome(self) -> None:
+        """Leave chunks to workers that have joined, in two steps: blocks first, while others go on.
+
+        Each gets as many as others then have.  When all blocks have come, states follow as if they
+        had been lost.
+        """
+        if self._moves:
+            if all(move.arrival.done() for move in self._moves):
+                self._move_chunks()
+            return
+        now = time.monotonic()
+        newcomers = [who for who, since in self._present.items() if 0 < since < now - IDLE]
+        if not newcomers:
+            return
+        held: dict[str, list[int]] = {address: [] for address in self._present}
+        for number, address in self._holders.items():
+            if address in held:
+                held[address].append(number)
+        share = sum(map(len, held.values())) // len(held)
+        for address in newcomers:
+            self._present[address] = -np.inf
+            while len(held[address]) < share:
+                number = max(held.values(), key=len).pop()
+                held[address].append(number)
+                self._moves.append(Move(number, address, self._bring(number, address)))
+
+    def _bring(self, number: int, address: str) -> Future[bool]:
+        # If the worker is lost, too, any other one may run the task: else it would never end.
+        return self._client.submit(
+            arrived, self._blocks[number], self._fit, self.dtype.name, pure=False,
+            workers=[address], allow_other_workers=True,
+        )  # fmt: skip
+
+    def _move_chunks(self) -> None:
+        moves, self._moves = self._moves, []
+        ready = {
+            move.number: move.address
+            for move in moves
+            if move.arrival.status == "finished" and move.arrival.result()
+        }
+        if not ready:
+            return
+        places = self._client.who_has([self._blocks[number] for number in ready])
+        for number, address in ready.items():
+            if address in places[self._blocks[number].key]:
+                self._holders[number] = address
+        self._client.run(let_go, self._fit, list(ready), on_error="ignore")
+        self._settle(ready)
 
     def _part(self, number: int) -> Part:
         start, end = int(self.bounds[number]), int(self.bounds[number + 1])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple
@@ -94,6 +94,19 @@ def _warm_up(dtype: str) -> None:
     import_module("robust_kmeans.warming").warm_up([dtype])
 
 
+def arrived(block: NDArray[np.floating], fit: str, dtype: str) -> bool:  # noqa: ARG001
+    """A task that has a block come to a worker; whether it is ready to hold it then."""
+    _warm_up(dtype)
+    return fit in get_worker().plugins
+
+
+async def let_go(fit: str, numbers: Sequence[int], dask_worker: Worker) -> None:
+    """Others work on these chunks from now on."""
+    held = dask_worker.plugins.get(fit)
+    if held is not None:
+        held.let_go(numbers)
+
+
 def replay(chunk: Chunk, _state: object, recipe: Recipe) -> tuple[Any, None]:
     """The step that makes a state from nothing."""
     state = None
@@ -145,6 +158,17 @@ def _held_state(fit: str, version: int, number: int) -> Any:
 
 class BlockGone(Exception):
     """A block has left the worker."""
+
+
+GONE = object()
+"""Instead of a summary."""
+
+
+def _if_there(step: Step[Any], chunk: Chunk, state: Any, shared: Any) -> tuple[Any, Any]:
+    try:
+        return step(chunk, state, shared)
+    except BlockGone:
+        return None, GONE
 
 
 class BlockChunk(Chunk):
@@ -223,12 +247,17 @@ class HeldChunks(WorkerPlugin):
                 self._numbers[part.key] = number
                 self._chunks[number] = BlockChunk(part, self._blocks)
 
+    def let_go(self, numbers: Sequence[int]) -> None:
+        """Do not work on these chunks any more."""
+        for key in [key for key, number in self._numbers.items() if number in numbers]:
+            self._drop(key)
+
     def state(self, version: int, number: int) -> Any:
         """The state of a chunk, None where it is not here."""
         return self._states.get(version, {}).get(number)
 
     def carry_out(self, order: Order) -> dict[int, Any]:
-        """Summaries of the chunks that are here with their states; none if one leaves meanwhile."""
+        """Summaries of the chunks that are here with their states, and do not leave meanwhile."""
         with self._one_sweep:
             for version in order.gone:
                 self._states.pop(version, None)
@@ -239,14 +268,17 @@ class HeldChunks(WorkerPlugin):
                 for chunk in chunks.values():
                     chunk.forget()
             with OnThreads(list(chunks.values()), None, self._threads) as data:
-                try:
-                    made, summaries = data.map(order.step, states, order.shared, work=order.work)
-                except BlockGone:
-                    return {}
+                step = partial(_if_there, order.step)
+                made, summaries = data.map(step, states, order.shared, work=order.work)
+            done = {
+                number: (state, summary)
+                for number, state, summary in zip(chunks, made, summaries, strict=True)
+                if summary is not GONE
+            }
             if order.after is not None:
                 kept = self._states.setdefault(order.after, {})
-                kept.update(zip(chunks, made, strict=True))
-            return dict(zip(chunks, summaries, strict=True))
+                kept.update({number: state for number, (state, _) in done.items()})
+            return {number: summary for number, (_, summary) in done.items()}
 
     def _ready(self, order: Order) -> tuple[dict[int, BlockChunk], list[Any] | None]:
         # Copies, because a block may leave meanwhile.

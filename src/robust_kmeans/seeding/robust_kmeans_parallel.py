@@ -20,8 +20,9 @@ however the rows are cut into chunks, and wherever these are.
 Cost: a reading of X for the first candidate, one per round for all that have joined, with about
 four passes over D², and two for the trimmed reduction: eight in all.  Where single rows cannot be
 had without their neighbours (Parquet), those that are likely to join in the next round are noted
-in a reading, and parts of X are read again where others have joined.  The sequential seedings read X up to k times: this one is for rows that are slow to
-read, from a disk or on other machines (benchmarks/parallel_seeding.py compares them).
+in a reading, and parts of X are read again where others have joined.  The sequential seedings read
+X up to k times: this one is for rows that are slow to read, from a disk or on other machines
+(benchmarks/parallel_seeding.py compares them).
 """
 
 from __future__ import annotations
