@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -278,9 +279,27 @@ def test_a_worker_that_joins_gets_its_share(threads, monkeypatch):
         newcomer = joined(cluster, client)
         states = counted_until(data, states, lambda: newcomer in data._holders.values())
         counted_until(data, states, lambda: not data._moves)
+        assert data._borrowed == {}
         assert sorted(data._holders) == list(range(len(BLOCKS)))
         assert list(data._holders.values()).count(newcomer) == len(BLOCKS) // 3
         assert_identical(solved(data), expected())
+
+
+def _thread(_chunk, state, _shared):
+    time.sleep(0.1)
+    return state, threading.get_ident()
+
+
+@pytest.mark.parametrize(("n_threads", "most"), [(None, 6), (2, 2)], ids=["default", "given"])
+def test_the_last_worker_of_a_machine_uses_all_its_threads(threads, n_threads, most):
+    cluster, client = threads
+    with open_dask(as_blocks(), n_threads=n_threads) as data:
+        states, _ = data.run(COUNT_UP, None, 1)
+        for address in sorted(client.nthreads())[1:]:
+            close_a_worker(cluster, client, address)
+        states, _ = data.run(COUNT_UP, states, 1)
+        assert len(set(data._holders.values())) == 1
+        assert len(set(data.summarise(Sweep(_thread, in_chunk_order), states))) == most
 
 
 def test_a_worker_that_joins_waits_before_others_work_for_it(threads):

@@ -7,7 +7,8 @@ calls states is the name of a version, of which each chunk's part lies beside it
 *Lost workers.*  Dask computes lost blocks again, on other workers or on a restarted one.  Their
 states are made again from the rows, by the steps that have led to them: the driver keeps, for
 each version, the steps since the last one that needed no earlier state.  A sweep is repeated for
-the lost chunks only.
+the lost chunks only.  Workers that have the chunks of a lost one use its threads, too, if it was
+on the same machine.
 
 *Workers that join*, restarted ones above all, get their share of the blocks after a while: a small
 task per block brings it there and warms the kernels, while others go on.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import time
 import uuid
 import weakref
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -115,6 +116,9 @@ class OnCluster(Execution):
         # Since when, by the clock, the workers are there that have answered last.
         self._present: dict[str, float] = {}
         self._moves: list[Move] = []
+        # Per machine the most threads of workers with chunks so far; who uses more than its own.
+        self._most_threads: dict[str, int] = {}
+        self._borrowed: dict[str, int] = {}
         # A name that no other fit on the cluster has.
         self._fit = f"robust-kmeans-{uuid.uuid4().hex}"
         self._n_versions = 0
@@ -255,7 +259,7 @@ class OnCluster(Execution):
         for half a minute.
         """
         gone = [self._gone.popleft() for _ in range(len(self._gone))]
-        order = order._replace(gone=gone, tidy=self._tidy)
+        order = order._replace(gone=gone, tidy=self._tidy, threads=self._borrowed)
         self._tidy = False
         found: dict[int, Any] = {}
         answers = self._client.run(carry_out, order, on_error="return")
@@ -290,6 +294,26 @@ class OnCluster(Execution):
             parts = {number: self._part(number) for number in theirs}
             self._client.run(hold, self._fit, parts, workers=[address], on_error="ignore")
             self._holders |= dict.fromkeys(parts, address)
+        self._lend_threads()
+
+    def _lend_threads(self) -> None:
+        """Workers that have the chunks of others use their threads, too: those of their machine."""
+        self._borrowed = {}
+        if self._n_threads is not None:
+            return
+        threads, n_held = self._client.nthreads(), Counter(self._holders.values())
+        machines: dict[str, list[str]] = defaultdict(list)
+        for address in n_held.keys() & threads.keys():
+            machines[_machine(address)].append(address)
+        for machine, workers in machines.items():
+            n_threads = sum(threads[address] for address in workers)
+            most = self._most_threads.get(machine, 0)
+            most = self._most_threads[machine] = max(n_threads, most)
+            n_chunks = sum(n_held[address] for address in workers)
+            for address in workers:
+                due = round(most * n_held[address] / n_chunks)
+                if due > threads[address]:
+                    self._borrowed[address] = due
 
     def _welcome(self) -> None:
         """Leave chunks to workers that have joined, in two steps: blocks first, while others go on.
@@ -384,7 +408,12 @@ class OnCluster(Execution):
     def _warm_up(self) -> None:
         """Warm the kernels, on one worker per machine first: others then find them on its disk."""
         workers = sorted(self._client.nthreads())
-        first = list({address.rpartition(":")[0]: address for address in workers}.values())
+        first = list({_machine(address): address for address in workers}.values())
         for group in (first, [address for address in workers if address not in first]):
             if group:
                 self._client.run(warm, self.dtype.name, workers=group, on_error="ignore")
+
+
+def _machine(address: str) -> str:
+    """Where a worker is: its address without the port."""
+    return address.rpartition(":")[0]

@@ -44,7 +44,8 @@ class Order(NamedTuple):
 
     It gets the states of version `before` (None: it needs none) and makes those of version
     `after` (None: nobody wants them).  Versions that are `gone` have no name on the driver any
-    more.  `tidy` gives memory back that was kept for more sweeps.
+    more.  `tidy` gives memory back that was kept for more sweeps.  `threads` are for workers, by
+    their addresses, that should use more than usually.
     """
 
     fit: str
@@ -56,6 +57,7 @@ class Order(NamedTuple):
     after: int | None
     gone: Sequence[int] = ()
     tidy: bool = False
+    threads: Mapping[str, int] = {}
 
 
 class Failed(NamedTuple):
@@ -71,7 +73,7 @@ async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any] | Faile
         return {}
     try:
         # In a thread, because the worker has to answer the scheduler meanwhile.
-        return await asyncio.to_thread(held.carry_out, order)
+        return await asyncio.to_thread(held.carry_out, order, dask_worker.address)
     except Exception as error:
         return Failed(error)
 
@@ -256,7 +258,7 @@ class HeldChunks(WorkerPlugin):
         """The state of a chunk, None where it is not here."""
         return self._states.get(version, {}).get(number)
 
-    def carry_out(self, order: Order) -> dict[int, Any]:
+    def carry_out(self, order: Order, address: str) -> dict[int, Any]:
         """Summaries of the chunks that are here with their states, and do not leave meanwhile."""
         with self._one_sweep:
             for version in order.gone:
@@ -267,7 +269,8 @@ class HeldChunks(WorkerPlugin):
             if order.tidy:
                 for chunk in chunks.values():
                     chunk.forget()
-            with OnThreads(list(chunks.values()), None, self._threads) as data:
+            n_threads = order.threads.get(address, self._threads)
+            with OnThreads(list(chunks.values()), None, n_threads) as data:
                 step = partial(_if_there, order.step)
                 made, summaries = data.map(step, states, order.shared, work=order.work)
             done = {
