@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -166,3 +168,30 @@ def test_they_are_decoded_again_where_memory_is_too_little_to_keep_them(counted,
         place(data, dataset.read(0, K).copy(), Z)
         place(data, dataset.read(0, K).copy(), Z)
     assert in_units_of_scans(decoded) >= 2
+
+
+def test_blocks_that_dask_computes_anew_are_noted_from_too(X):
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    from robust_kmeans.execution.dask import OnBlocks
+
+    decoded = []
+
+    def part(start, stop):
+        decoded.append(stop - start)
+        return X[start:stop]
+
+    parts = [
+        da.from_delayed(dask.delayed(part)(start, stop), (stop - start, N_FEATURES), X.dtype)
+        for start, stop in pairwise(BOUNDS.tolist())
+    ]
+    n_outliers, centers = 10 * Z, X[:: N_ROWS // K].copy()
+    with InMemory(X, None, 2, BOUNDS) as rows:
+        start = place(rows, centers, n_outliers)
+        same = trimmed_lloyd(rows, start, n_outliers, max_iter=30, tol=0)
+    with OnBlocks(da.concatenate(parts), None, 2) as data:
+        start = place(data, centers, n_outliers)
+        decoded.clear()
+        run = trimmed_lloyd(data, start, n_outliers, max_iter=30, tol=0)
+    assert run.history == same.history
+    assert in_units_of_scans(decoded) <= 1 + 1.3 * run.n_iter

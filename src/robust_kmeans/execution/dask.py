@@ -23,7 +23,8 @@ from dask.base import get_scheduler
 from numpy.typing import DTypeLike, NDArray
 
 from robust_kmeans.execution.base import States
-from robust_kmeans.execution.notes import Notes, no_notes
+from robust_kmeans.execution.budget import Budget
+from robust_kmeans.execution.notes import NOTED_SHARE, no_notes, noted
 from robust_kmeans.execution.threads import OnThreads
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, NotAtHand, Step, read_only
 
@@ -192,8 +193,11 @@ class OnBlocks(OnThreads):
         starts = np.cumsum([0, *sizes])
         parts = NO_WEIGHTS if weights is None else weights
         graph = array.__dask_graph__()
+        notes = Budget(int(NOTED_SHARE * array.nbytes))
         chunks = [
-            _chunk(graph[key], block, array, parts[start : start + size], int(start), int(size))
+            _chunk(
+                graph[key], block, array, parts[start : start + size], int(start), int(size), notes
+            )
             for (key,), block, start, size in zip(
                 array.__dask_keys__(), array.to_delayed().ravel(), starts, sizes, strict=False
             )
@@ -216,6 +220,7 @@ def _chunk(
     weights: NDArray[np.float64],
     start: int,
     n_rows: int,
+    for_notes: Budget,
 ) -> Chunk:
     """A chunk of the rows at hand where the task of its block is nothing but an array."""
     at_hand = getattr(task, "value", task)
@@ -223,7 +228,8 @@ def _chunk(
         return Chunk(np.ascontiguousarray(at_hand, array.dtype), weights, start)
     # Threads of ours are enough: Dask needs no others for one block.
     compute = partial(block.compute, scheduler=get_scheduler() or "synchronous")
-    return ComputedChunk(compute, (n_rows, array.shape[1]), array.dtype, weights, start)
+    shape = n_rows, array.shape[1]
+    return ComputedChunk(compute, shape, array.dtype, weights, start, for_notes)
 
 
 class ComputedChunk(Chunk):
@@ -238,9 +244,10 @@ class ComputedChunk(Chunk):
         dtype: np.dtype[Any],
         weights: NDArray[np.float64],
         start: int,
+        for_notes: Budget,
     ) -> None:
         self._describe(shape, dtype, weights, start)
-        self._compute = compute
+        self._compute, self._for_notes = compute, for_notes
         self._held: NDArray[np.floating] | None = None
         self._notes = no_notes(self.n_features, dtype)
 
@@ -252,8 +259,9 @@ class ComputedChunk(Chunk):
         return self._held
 
     def note(self, positions: NDArray[np.integer]) -> None:
-        """Keep a copy of these rows until the next note."""
-        self._notes = Notes(positions.copy(), self.rows[positions])
+        """Keep a copy of these rows until the next note, if they are few."""
+        self._notes = no_notes(self.n_features, self.dtype)
+        self._notes = noted(self.rows, positions, self._for_notes)
 
     def take(self, positions: NDArray[np.integer]) -> NDArray[np.floating]:
         """A copy of the few rows at these positions."""

@@ -27,7 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from robust_kmeans.execution.base import States, is_large, plan_chunks
 from robust_kmeans.execution.budget import Budget
-from robust_kmeans.execution.notes import Notes, no_notes
+from robust_kmeans.execution.notes import NOTED_SHARE, no_notes, noted
 from robust_kmeans.execution.threads import OnThreads, Supply, default_threads
 from robust_kmeans.sources.base import Dataset
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, NotAtHand, Step, Summary, Work, read_only
@@ -39,8 +39,6 @@ DECODING = 2
 # Without a limit, this share of the machine's memory.
 USUAL_SHARE = 0.5
 UNTOLD_MEMORY = 2**33
-# This share of all rows may be noted, or of the memory for states if that is less.
-NOTES_OF_ROWS = 1 / 32
 # What is kept per row takes no more than so many bytes.
 STATE_BYTES = 40
 
@@ -178,11 +176,9 @@ class StoredChunk(Chunk):
         """Keep a copy of these rows until the next note, if there is memory for them."""
         if not self.takes_notes or self._keep:
             return
+        # The memory of earlier ones is free again before more is asked for.
         self._notes = no_notes(self.n_features, self.dtype)
-        if len(positions) * self.n_features * self.dtype.itemsize <= self._for_notes.room:
-            noted = self._for_notes.empty((len(positions), self.n_features), self.dtype)
-            np.take(self.rows, positions, axis=0, out=noted)
-            self._notes = Notes(positions.copy(), noted)
+        self._notes = noted(self.rows, positions, self._for_notes)
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -289,7 +285,7 @@ def _worth_keeping(dataset: Dataset, room: int) -> bool:
 
 
 def _for_notes(dataset: Dataset, room: int) -> int:
-    return int(NOTES_OF_ROWS * min(_n_bytes(dataset), room))
+    return int(NOTED_SHARE * min(_n_bytes(dataset), room))
 
 
 def _n_bytes(dataset: Dataset) -> int:

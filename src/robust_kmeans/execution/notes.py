@@ -9,7 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.execution.budget import Budget
 from robust_kmeans.sweeps.base import NotAtHand, read_only
+
+# This share of all rows may be noted.
+NOTED_SHARE = 1 / 32
 
 
 class Notes:
@@ -41,3 +45,13 @@ class Notes:
 def no_notes(n_features: int, dtype: np.dtype[np.floating]) -> Notes:
     """Before anything was noted: none is asked for, none is missing."""
     return Notes(np.empty(0, np.int64), np.empty((0, n_features), dtype))
+
+
+def noted(rows: NDArray[np.floating], positions: NDArray[np.integer], budget: Budget) -> Notes:
+    """Notes of the rows at these positions; of none where the budget has too little room in RAM."""
+    shape = len(positions), rows.shape[1]
+    if shape[0] * shape[1] * rows.itemsize > budget.room:
+        return no_notes(shape[1], rows.dtype)
+    copies = budget.empty(shape, rows.dtype)
+    np.take(rows, positions, axis=0, out=copies)
+    return Notes(positions.copy(), copies)
