@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -302,6 +303,43 @@ def test_the_last_worker_of_a_machine_uses_all_its_threads(threads, n_threads, m
         assert len(set(data.summarise(Sweep(_thread, in_chunk_order), states))) == most
 
 
+def test_threads_are_not_lent_where_nobody_was_lost(threads):
+    _, client = threads
+    first, second, _ = sorted(client.nthreads())
+    parts = [
+        client.submit(np.ones, (10, 2), workers=[second if i == 9 else first], pure=False)
+        for i in range(10)
+    ]
+    distributed.wait(parts)
+    with open_dask(
+        da.concatenate([da.from_delayed(part, (10, 2), float) for part in parts])
+    ) as data:
+        data.run(COUNT_UP, None, 1)
+        assert Counter(data._holders.values())[first] > 6
+        assert data._borrowed == {}
+
+
+class OnLoadingWorkers(OnCluster):
+    """Where a worker joins when the blocks have just been loaded."""
+
+    def __init__(self, array, client, join):
+        super().__init__(array, None, client)
+        self.join, self.newcomer = join, None
+
+    def _settle(self, numbers):
+        super()._settle(numbers)
+        if self.newcomer is None:
+            self.newcomer = self.join()
+
+
+def test_a_worker_that_joins_while_blocks_are_loaded_gets_its_share(threads, monkeypatch):
+    cluster, client = threads
+    monkeypatch.setattr(dask_cluster, "IDLE", 0.0)
+    with OnLoadingWorkers(as_blocks(), client, lambda: joined(cluster, client)) as data:
+        states, _ = data.run(COUNT_UP, None, 1)
+        counted_until(data, states, lambda: data.newcomer in data._holders.values())
+
+
 def test_a_worker_that_joins_waits_before_others_work_for_it(threads):
     cluster, client = threads
     with open_dask(as_blocks()) as data:
@@ -317,6 +355,7 @@ def test_a_worker_may_join_and_be_lost_before_its_blocks_have_come(threads, monk
         states, _ = data.run(COUNT_UP, None, 1)
         newcomer = joined(cluster, client)
         states = counted_until(data, states, lambda: data._moves)
+        distributed.wait([move.arrival for move in data._moves])
         close_a_worker(cluster, client, newcomer)
         states = counted_until(data, states, lambda: not data._moves)
         counted_until(data, states, lambda: newcomer not in data._holders.values())

@@ -95,6 +95,24 @@ def test_a_fit_of_which_all_is_kept_on_files_is_the_fit_in_memory(X, path, init)
     same_models(model.fit(X), spilled.fit(path))
 
 
+@pytest.mark.parametrize("init", ["robust-k-means++", "robust-k-means||", "rkm++"])
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_more_than_forty_bytes_are_kept_per_row(X, tmp_path, monkeypatch, init, large, dtype):
+    monkeypatch.setattr(base, "LARGE", 1 if large else 2**30)
+    np.save(tmp_path / "rows.npy", X.astype(dtype))
+    budgets = []
+
+    class Watched(OnDisk):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            budgets.append(self.budget)
+
+    monkeypatch.setattr(inputs, "OnDisk", Watched)
+    RobustKMeans(4, n_outliers=150, init=init, random_state=0).fit(tmp_path / "rows.npy")
+    assert 0 < budgets[0].most_in_ram <= 40 * N_ROWS
+
+
 @pytest.mark.parametrize("limit", [0, 10**6])
 def test_memory_is_not_handed_out_again_while_a_view_of_it_is_in_use(path, limit):
     chunk = StoredChunk(

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from robust_kmeans import lloyd, trimmed_kmeans
 from robust_kmeans.clustering import _threshold, finish
 from robust_kmeans.datasets import make_contaminated_blobs
+from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
 from robust_kmeans.sweeps.cut import Cut
@@ -362,3 +363,13 @@ def test_a_run_that_goes_on_from_midway_ends_as_if_it_had_never_stopped(open_dat
             assert again.history == whole.history
             np.testing.assert_array_equal(again.centers, whole.centers)
             assert again.cut == whole.cut
+
+
+def test_a_cut_may_fall_by_any_number_of_octaves():
+    tiny = 1e-20 * np.random.RandomState(0).standard_normal((300, 1))
+    rows = np.concatenate([tiny, np.full((300, 1), 2.0**500)])
+    start = np.array([[1e-20], [2.0**499]])
+    with InMemory(rows) as data:
+        run = trimmed_lloyd(data, place(data, start, 5), 5, max_iter=10, tol=0)
+    assert run.history[0] / run.history[-1] > 1e300
+    np.testing.assert_array_equal(run.centers[1], [2.0**500])

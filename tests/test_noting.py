@@ -10,9 +10,10 @@ import pytest
 from robust_kmeans import RobustKMeans
 from robust_kmeans.coreset import N_ROUNDS, cover, make_coreset, usual_seeding
 from robust_kmeans.execution import base
+from robust_kmeans.execution.budget import Budget
 from robust_kmeans.execution.disk import OnDisk, StoredChunk, memory_for_reading
 from robust_kmeans.execution.memory import InMemory
-from robust_kmeans.execution.notes import Notes, no_notes
+from robust_kmeans.execution.notes import Notes, no_notes, noted
 from robust_kmeans.lloyd import trimmed_lloyd
 from robust_kmeans.seeding.robust_kmeans_parallel import RobustKMeansParallel
 from robust_kmeans.sources.opening import open_dataset
@@ -195,3 +196,46 @@ def test_blocks_that_dask_computes_anew_are_noted_from_too(X):
         run = trimmed_lloyd(data, start, n_outliers, max_iter=30, tol=0)
     assert run.history == same.history
     assert in_units_of_scans(decoded) <= 1 + 1.3 * run.n_iter
+
+
+UNIT_WEIGHT = np.full(N_ROWS, 1 / N_ROWS)
+HUGE = np.random.default_rng(0).uniform(-1, 1, (N_ROWS, 2))
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "n_outliers"),
+    [
+        pytest.param(7e152 * HUGE, UNIT_WEIGHT, 0.3, id="sums"),
+        pytest.param(1e152 * HUGE, UNIT_WEIGHT, 1e-8, id="quotients"),
+        pytest.param((2e18 * np.sort(np.abs(HUGE), axis=0)).astype("f4"), None, 1, id="float32"),
+        pytest.param(1e-160 * HUGE, None, 10, id="tiny"),
+        pytest.param(np.round(HUGE), None, 10, id="equal"),
+        pytest.param(HUGE, np.repeat([0.0, 1.0], N_ROWS // 2), 10, id="nothing"),
+    ],
+)
+def test_a_guess_that_overflows_ends_nothing(rows, weights, n_outliers, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(base, "LARGE", 1)
+    dataset = open_dataset(write(tmp_path / "rows.parquet", rows, piece=5_000))
+    seeding = RobustKMeansParallel()
+    with (
+        InMemory(rows, weights, 2, BOUNDS) as memory,
+        OnDisk(dataset, weights, 2, None, BOUNDS) as stored,
+    ):
+        expected, found = (
+            seeding.candidates(data, 3, n_outliers, np.random.RandomState(1)).indices
+            for data in (memory, stored)
+        )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_notes_with_their_positions_are_counted_and_never_go_to_files():
+    rows = np.zeros((1_000, 1), np.float32)
+    budget = Budget(limit=1_000)
+    few = noted(rows, np.arange(100), budget)
+    assert budget.in_ram == 800
+    assert len(few.take(np.arange(100))) == 100
+    with pytest.raises(NotAtHand):
+        noted(rows, np.arange(100), budget).take(np.array([0]))
+    assert budget.in_ram == 800
+    assert budget.in_files == 0

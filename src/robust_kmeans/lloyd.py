@@ -196,7 +196,8 @@ def _near(cut: Cut, last: Cut | None) -> Near | None:
         return None
     moved = MOST_MOVED
     if last is not None and 0 < last.value < np.inf:
-        moved = min(max(1.5 * abs(log(cut.value / last.value)), LEAST_MOVED), MOST_MOVED)
+        moved = 1.5 * abs(log(cut.value) - log(last.value))
+        moved = min(max(moved, LEAST_MOVED), MOST_MOVED)
     factor = exp(moved)
     return Near(cut.value / factor, cut.value * factor)
 

@@ -70,19 +70,23 @@ class Budget:
         with self._lock:
             return self._counted()
 
-    @property
-    def room(self) -> int:
-        """Bytes that are left in RAM."""
-        return self.limit - self.in_ram
-
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array whose memory is given back when nobody has it any more."""
+        array = self.empty_in_ram(shape, dtype)
+        if array is not None:
+            return array
+        with self._lock:
+            # Made on the file itself, not as a view of another array: NumPy lets views refer to the
+            # first array of all, and nobody could tell whether this one is in use.
+            n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+            return np.ndarray(shape, dtype, *self._on_file(n_bytes))
+
+    def empty_in_ram(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
+        """The same, or nothing where there is no room for it in RAM."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
             if self._counted() + n_bytes > self.limit:
-                # Made on the file itself, not as a view of another array: NumPy lets views refer to
-                # the first array of all, and nobody could tell whether this one is in use.
-                return np.ndarray(shape, dtype, *self._on_file(n_bytes))
+                return None
             self._taken += n_bytes
             self.most_in_ram = max(self.most_in_ram, self._taken)
         array = _in_ram(shape, dtype, n_bytes)

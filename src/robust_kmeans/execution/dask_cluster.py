@@ -77,7 +77,7 @@ class Move(NamedTuple):
 
     number: int
     address: str
-    arrival: Future[bool]
+    arrival: Future[None]
 
 
 class OnCluster(Execution):
@@ -117,6 +117,7 @@ class OnCluster(Execution):
         self._present: dict[str, float] = {}
         self._moves: list[Move] = []
         # Per machine the most threads of workers with chunks so far; who uses more than its own.
+        self._lost = False
         self._most_threads: dict[str, int] = {}
         self._borrowed: dict[str, int] = {}
         # A name that no other fit on the cluster has.
@@ -129,11 +130,11 @@ class OnCluster(Execution):
         try:
             self._client.register_plugin(HeldChunks(self._n_threads), name=self._fit)
             self._warm_up()
+            self._present = dict.fromkeys(self._client.nthreads(), -np.inf)
             self._array = self._client.persist(self._array)
             futures = {future.key: future for future in futures_of(self._array)}
             self._blocks = [futures[key] for (key,) in self._array.__dask_keys__()]
             self._settle(self._all)
-            self._present = dict.fromkeys(self._client.nthreads(), -np.inf)
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -243,6 +244,7 @@ class OnCluster(Execution):
             lost = [number for number in order.numbers if number not in found]
             if not lost:
                 return found
+            self._lost |= any(self._holders.get(number) not in self._present for number in lost)
             self._settle(lost)
             if states is not None:
                 self._ask(self._order(replay, None, states.recipe, Work.READING, states, lost))
@@ -269,6 +271,8 @@ class OnCluster(Execution):
         for address, answer in answers.items():
             if isinstance(answer, Failed):
                 raise answer.error
+            if answer is None:
+                continue
             if not isinstance(answer, Exception):
                 found |= answer
             elif isinstance(answer, OSError):
@@ -299,8 +303,6 @@ class OnCluster(Execution):
     def _lend_threads(self) -> None:
         """Workers that have the chunks of others use their threads, too: those of their machine."""
         self._borrowed = {}
-        if self._n_threads is not None:
-            return
         threads, n_held = self._client.nthreads(), Counter(self._holders.values())
         machines: dict[str, list[str]] = defaultdict(list)
         for address in n_held.keys() & threads.keys():
@@ -312,7 +314,7 @@ class OnCluster(Execution):
             n_chunks = sum(n_held[address] for address in workers)
             for address in workers:
                 due = round(most * n_held[address] / n_chunks)
-                if due > threads[address]:
+                if due > threads[address] and self._lost and self._n_threads is None:
                     self._borrowed[address] = due
 
     def _welcome(self) -> None:
@@ -341,28 +343,25 @@ class OnCluster(Execution):
                 held[address].append(number)
                 self._moves.append(Move(number, address, self._bring(number, address)))
 
-    def _bring(self, number: int, address: str) -> Future[bool]:
+    def _bring(self, number: int, address: str) -> Future[None]:
         # If the worker is lost, too, any other one may run the task: else it would never end.
         return self._client.submit(
-            arrived, self._blocks[number], self._fit, self.dtype.name, pure=False,
-            workers=[address], allow_other_workers=True,
+            arrived, self._blocks[number], self.dtype.name, pure=False, workers=[address],
+            allow_other_workers=True,
         )  # fmt: skip
 
     def _move_chunks(self) -> None:
         moves, self._moves = self._moves, []
-        ready = {
+        places = self._client.who_has([self._blocks[move.number] for move in moves])
+        there = {
             move.number: move.address
             for move in moves
-            if move.arrival.status == "finished" and move.arrival.result()
+            if move.address in places[self._blocks[move.number].key]
         }
-        if not ready:
-            return
-        places = self._client.who_has([self._blocks[number] for number in ready])
-        for number, address in ready.items():
-            if address in places[self._blocks[number].key]:
-                self._holders[number] = address
-        self._client.run(let_go, self._fit, list(ready), on_error="ignore")
-        self._settle(ready)
+        if there:
+            self._holders |= there
+            self._client.run(let_go, self._fit, list(there), on_error="ignore")
+            self._settle(there)
 
     def _part(self, number: int) -> Part:
         start, end = int(self.bounds[number]), int(self.bounds[number + 1])

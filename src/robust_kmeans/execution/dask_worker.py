@@ -66,11 +66,14 @@ class Failed(NamedTuple):
     error: Exception
 
 
-async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any] | Failed:
-    """Summaries of those chunks that this worker holds with the states that are needed."""
+async def carry_out(order: Order, dask_worker: Worker) -> dict[int, Any] | Failed | None:
+    """Summaries of those chunks that this worker holds with the states that are needed.
+
+    None where it cannot hold any: it has no plugin, or not yet.
+    """
     held = dask_worker.plugins.get(order.fit)
     if held is None:
-        return {}
+        return None
     try:
         # In a thread, because the worker has to answer the scheduler meanwhile.
         return await asyncio.to_thread(held.carry_out, order, dask_worker.address)
@@ -96,10 +99,9 @@ def _warm_up(dtype: str) -> None:
     import_module("robust_kmeans.warming").warm_up([dtype])
 
 
-def arrived(block: NDArray[np.floating], fit: str, dtype: str) -> bool:  # noqa: ARG001
-    """A task that has a block come to a worker; whether it is ready to hold it then."""
+def arrived(block: NDArray[np.floating], dtype: str) -> None:  # noqa: ARG001
+    """A task that has a block come to a worker, which is then ready to work on it."""
     _warm_up(dtype)
-    return fit in get_worker().plugins
 
 
 async def let_go(fit: str, numbers: Sequence[int], dask_worker: Worker) -> None:
@@ -184,8 +186,9 @@ class BlockChunk(Chunk):
     @property
     def rows(self) -> NDArray[np.floating]:
         """All rows (n_rows, n_features)."""
-        if self._copy is not None:
-            return self._copy
+        copy = self._copy  # which `close` may take away meanwhile
+        if copy is not None:
+            return copy
         try:
             block = self._blocks[self._part.key]
         except KeyError:

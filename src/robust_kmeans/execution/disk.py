@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from threading import Lock
@@ -120,8 +120,7 @@ class OnDisk(OnThreads):
     def _read_ahead(self, numbers: Sequence[int]) -> ReadAhead:
         assert self._reader is not None
         turns = [(number, self._stored[number]) for number in numbers]
-        to_read = [number for number, chunk in turns if not chunk.at_hand]
-        return ReadAhead(turns, to_read, self._scan(to_read), self._reader)
+        return ReadAhead(turns, self._scan, self._reader)
 
     def _scan(self, numbers: Sequence[int]) -> Iterator[NDArray[np.floating]]:
         """The rows of these chunks; those of neighbours are decoded in one go."""
@@ -153,7 +152,7 @@ class StoredChunk(Chunk):
     ) -> None:
         self._describe((end - start, dataset.n_features), dataset.dtype, weights, start)
         self._dataset, self._budget, self._for_notes = dataset, budget, for_notes
-        self.takes_notes = not dataset.takes_quickly
+        self.takes_notes = not (dataset.takes_quickly or keep)
         self._keep = keep
         self._held: NDArray[np.floating] | None = None
         self._notes = no_notes(self.n_features, self.dtype)
@@ -174,8 +173,6 @@ class StoredChunk(Chunk):
 
     def note(self, positions: NDArray[np.integer]) -> None:
         """Keep a copy of these rows until the next note, if there is memory for them."""
-        if not self.takes_notes or self._keep:
-            return
         # The memory of earlier ones is free again before more is asked for.
         self._notes = no_notes(self.n_features, self.dtype)
         self._notes = noted(self.rows, positions, self._for_notes)
@@ -210,12 +207,12 @@ class ReadAhead(Supply):
     def __init__(
         self,
         turns: Sequence[tuple[int, StoredChunk]],
-        to_read: Sequence[int],
-        scan: Iterator[NDArray[np.floating]],
+        scan: Callable[[Sequence[int]], Iterator[NDArray[np.floating]]],
         reader: ThreadPoolExecutor,
     ) -> None:
         super().__init__(turns)
-        self._chunks, self._scan, self._reader = dict(turns), scan, reader
+        to_read = [number for number, chunk in turns if not chunk.at_hand]
+        self._chunks, self._scan, self._reader = dict(turns), scan(to_read), reader
         self._lock = Lock()
         self._not_here, self._to_read = set(to_read), len(to_read)
         self._failure: BaseException | None = None

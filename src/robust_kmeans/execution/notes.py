@@ -44,14 +44,15 @@ class Notes:
 
 def no_notes(n_features: int, dtype: np.dtype[np.floating]) -> Notes:
     """Before anything was noted: none is asked for, none is missing."""
-    return Notes(np.empty(0, np.int64), np.empty((0, n_features), dtype))
+    return Notes(np.empty(0, np.int32), np.empty((0, n_features), dtype))
 
 
 def noted(rows: NDArray[np.floating], positions: NDArray[np.integer], budget: Budget) -> Notes:
     """Notes of the rows at these positions; of none where the budget has too little room in RAM."""
-    shape = len(positions), rows.shape[1]
-    if shape[0] * shape[1] * rows.itemsize > budget.room:
-        return no_notes(shape[1], rows.dtype)
-    copies = budget.empty(shape, rows.dtype)
-    np.take(rows, positions, axis=0, out=copies)
-    return Notes(positions.copy(), copies)
+    which = budget.empty_in_ram((len(positions),), np.int32)
+    copies = budget.empty_in_ram((len(positions), rows.shape[1]), rows.dtype)
+    if which is None or copies is None:
+        return no_notes(rows.shape[1], rows.dtype)
+    which[:] = positions
+    np.take(rows, which, axis=0, out=copies)
+    return Notes(which, copies)

@@ -77,20 +77,27 @@ def note_likely(chunk: Chunk, d2: NDArray[np.floating], ahead: NextCoins) -> Non
     """
     if not chunk.takes_notes:
         return
-    clip, share = ahead.last_clip, ahead.n_outliers / ahead.total_weight
-    if share:
-        n_kept = chunk.n_rows - int(share * chunk.n_rows)
-        kept = np.partition(d2, n_kept - 1)[:n_kept]
-        clip = min(clip, ahead.eta * kept.mean(dtype=np.float64) * (1 - share) / share)
-    weights = chunk.weights if chunk.weights.size else np.ones(chunk.n_rows)
-    mass = float(weights @ np.minimum(d2, clip))
-    wanted = max(LEAST_NOTED, RAISED * ahead.expected * weights.sum() / ahead.total_weight)
+    share = ahead.n_outliers / ahead.total_weight
+    # Of huge values the guess may be infinite; then too few rows are noted, or none.
+    with np.errstate(over="ignore", invalid="ignore"):
+        clip = min(ahead.last_clip, _guessed_threshold(d2, share, ahead.eta))
+        masses = np.minimum(d2, np.float64(clip))
+        mass = float(chunk.weights @ masses if chunk.weights.size else masses.sum())
+    weight = chunk.weights.sum() if chunk.weights.size else chunk.n_rows
+    wanted = max(LEAST_NOTED, RAISED * ahead.expected * weight / ahead.total_weight)
     found = np.empty(chunk.n_rows, np.int64)
     n_found = coins.joining_rows(
         d2, chunk.weights, chunk.start, np.uint64(ahead.seed), ahead.round_number, clip,
         min(wanted, MOST_NOTED * chunk.n_rows), mass, found,
     )  # fmt: skip
     chunk.note(found[:n_found])
+
+
+def _guessed_threshold(d2: NDArray[np.floating], share: float, eta: float) -> float:
+    """η·ρ/z, if all chunks were like this one, and weights equal."""
+    n_kept = len(d2) - int(share * len(d2))
+    cost = np.partition(d2, n_kept - 1)[:n_kept].sum(dtype=np.float64)
+    return float(eta * cost / (share * len(d2))) if share and cost else np.inf
 
 
 JOIN = Sweep(_join, _join_parts, work=Work.TAKING)

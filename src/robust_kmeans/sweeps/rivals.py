@@ -43,12 +43,13 @@ class Judged(NamedTuple):
 
 
 def _judge(chunk: Chunk, _state: object, shared: Rivals) -> tuple[None, list[Judged]]:
-    found = []
-    for centers in shared.sets:
-        state = assigned(chunk, centers)
-        look = look_at(chunk, state.d2, shared.keys)
-        found.append(Judged(look, _nearest_rows(chunk, state, len(centers))))
-    return None, found
+    return None, [_judge_one(chunk, centers, shared.keys) for centers in shared.sets]
+
+
+def _judge_one(chunk: Chunk, centers: Floats, keys: KeyRange) -> Judged:
+    # A function of its own: the memory of this state is free before the next set is measured.
+    state = assigned(chunk, centers)
+    return Judged(look_at(chunk, state.d2, keys), _nearest_rows(chunk, state, len(centers)))
 
 
 def _nearest_rows(chunk: Chunk, state: RowState, n_clusters: int) -> NearestRows:
