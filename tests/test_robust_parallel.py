@@ -150,6 +150,19 @@ def test_a_row_with_all_the_cost_surely_joins():
             assert joining(data, d2, toss).tolist() == [17]
 
 
+@pytest.mark.parametrize("exponent", [-1070, -1060, -700, -590, 0, 900])
+def test_the_size_of_the_costs_does_not_matter(exponent):
+    # Small whole numbers, so that they are exact even where a float has few digits left.
+    d2 = np.random.RandomState(0).randint(1, 9, size=300).astype(np.float64)
+    with InMemory(np.zeros((300, 1))) as data:
+        usual, scaled = (
+            joining(data, each, toss_for(each, np.ones(300), np.inf, 20.0))
+            for each in (d2, d2 * 2.0**exponent)
+        )
+    assert 5 < len(usual) < 50
+    np.testing.assert_array_equal(scaled, usual)
+
+
 def test_who_joins_does_not_depend_on_the_plan_or_the_execution(worker, open_data):
     random = np.random.RandomState(0)
     d2, weights = random.exponential(size=3000), random.uniform(size=3000)

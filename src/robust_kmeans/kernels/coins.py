@@ -22,6 +22,8 @@ FIRST_SHIFT, SECOND_SHIFT, LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(
 # A float64 has 53 digits: so many bits are left out.
 SPARE_BITS = np.uint64(11)
 UNIT = 2.0**-53
+# A total below this is enlarged, by a power of two that changes no digit.
+TINY, ENLARGED = 2.0**-600, 2.0**300
 
 
 @jit
@@ -34,9 +36,12 @@ def joining_rows(d2, weights, start, seed, round_number, clip, expected, total, 
     """
     weighted = weights.shape[0] > 0
     key = round_key(seed, round_number)
+    # Factors may be multiplied in any order, of which one must not be 0.
+    scale = 1.0 if total > TINY else ENLARGED
+    total *= scale
     found = 0
     for i in range(d2.shape[0]):
-        mass = np.float64(min(d2[i], clip))
+        mass = scale * np.float64(min(d2[i], clip))
         if weighted:
             mass *= weights[i]
         # Not as a quotient, which is infinite or 0 where the total is tiny or huge.
