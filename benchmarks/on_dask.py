@@ -7,8 +7,8 @@ rest.  Runs take turns, and ratios are of medians.
 
 What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and fits
 in which a worker is killed halfway: how much longer they take, how much of that are the blocks and
-the states that are made again, and how much longer the sweeps from there on take on a cluster that
-has had only one worker from the beginning.
+the states that are made again, and how much longer the sweeps from there on take in a fit that
+begins with the blocks as the loss has left them, nearly all on one worker.
 
     python benchmarks/on_dask.py [--rows N] [--repeats N] [--quick]
 """
@@ -104,15 +104,14 @@ def kill(bounds: NDArray[np.int64], repeats: int) -> None:
     """What a worker costs that is killed halfway."""
     runs = []
     for _ in range(repeats):
-        # Clusters of their own, because afterwards one worker has all blocks.
-        with workers(1) as client:
-            one, _ = sweep_seconds(client, persisted(client, lazy_rows(bounds)))
+        # A cluster of its own, because afterwards one worker has nearly all blocks.
         with workers(N_WORKERS) as client:
             blocks = persisted(client, lazy_rows(bounds))
             two, centers = sweep_seconds(client, blocks)
             half = len(two) // 2
             with Watched(blocks, client, kill_at=half) as data:
                 np.testing.assert_array_equal(fit(data).centers, centers)
+            one, _ = sweep_seconds(client, blocks)
         fewer = (one - two)[half:].sum()
         runs.append((sum(data.seconds) - two.sum(), data.seconds_again, fewer))
     for run in runs:

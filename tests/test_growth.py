@@ -27,6 +27,7 @@ from tests.test_sampling import (
     exact_chances,
     fixed_chances,
     p_value,
+    picks,
     robust_chances,
     seeds_of,
 )
@@ -192,7 +193,7 @@ def test_the_filter_pauses_where_it_is_no_help(monkeypatch):
 def test_proposals_keep_the_chances_of_algorithm_1(X, weights, z, eta):
     expected = exact_chances(X, weights, robust_chances(X, weights, z, eta))
     seeding = RobustKMeansPlusPlus(eta, n_local_trials=1)
-    assert p_value(X, weights, seeds_of(seeding, z), expected) > 1e-3
+    assert p_value(picks(X, weights, seeds_of(seeding, z)), expected) > 1e-3
 
 
 @pytest.mark.usefixtures("proposing")
@@ -205,7 +206,7 @@ def test_proposals_keep_the_chances_of_algorithm_1(X, weights, z, eta):
 )
 def test_proposals_keep_the_chances_of_a_fixed_threshold(seeding, weights, z, clip):
     expected = exact_chances(PLAIN, weights, fixed_chances(PLAIN, weights, 0.0, clip))
-    assert p_value(PLAIN, weights, seeds_of(seeding, z), expected) > 1e-3
+    assert p_value(picks(PLAIN, weights, seeds_of(seeding, z)), expected) > 1e-3
 
 
 @pytest.mark.usefixtures("proposing")
@@ -214,7 +215,7 @@ def test_proposals_that_are_always_accepted_are_noticed(monkeypatch):
     monkeypatch.setattr(Growth, "_d2_of", lambda *_: np.inf)
     seeding = RobustKMeansPlusPlus(0.5, n_local_trials=1)
     with pytest.raises(AssertionError, match="without a chance"):
-        assert p_value(PLAIN, None, seeds_of(seeding, 2), expected) > 1e-3
+        p_value(picks(PLAIN, None, seeds_of(seeding, 2)), expected)
 
 
 @pytest.mark.usefixtures("proposing")
