@@ -6,9 +6,9 @@ runs must give the same centres to the bit.  Seeding is `robust-k-means||`, then
 rest.  Runs take turns, and ratios are of medians.
 
 What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and fits
-in which a worker is killed halfway: how much longer they take, how much of that are the blocks and
-the states that are made again, and how much longer the sweeps from there on take in a fit that
-begins with the blocks as the loss has left them, nearly all on one worker.
+in which a worker is killed halfway: how much longer they take, how much of that is the one sweep
+in which its blocks and states are made again, and how much longer the sweeps from there on take in
+a fit that begins with the blocks as the loss has left them, nearly all on one worker.
 
     python benchmarks/on_dask.py [--rows N] [--repeats N] [--quick]
 """
@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, plan_chunks
 from robust_kmeans.execution.dask_cluster import OnCluster
-from robust_kmeans.execution.dask_worker import replay
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.lloyd import LloydRun
 from robust_kmeans.pipeline import Plan, solve
@@ -113,11 +112,10 @@ def kill(bounds: NDArray[np.int64], repeats: int) -> None:
                 np.testing.assert_array_equal(fit(data).centers, centers)
             one, _ = sweep_seconds(client, blocks)
         fewer = (one - two)[half:].sum()
-        runs.append((sum(data.seconds) - two.sum(), data.seconds_again, fewer))
+        runs.append((sum(data.seconds) - two.sum(), data.seconds[half] - two[half], fewer))
     for run in runs:
         say("killed: longer, again, one for two (s)", *run)
-    longer, again, fewer = np.median(runs, axis=0)
-    say("longer / (again + one for two)", longer / (again + fewer))
+    say("longer / again", np.median([longer / again for longer, again, _ in runs]))
 
 
 def sweep_seconds(client: Client, blocks: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
@@ -175,12 +173,12 @@ def fit(data: Execution) -> LloydRun:
 
 
 class Watched(OnCluster):
-    """Times sweeps, kills a worker before one of them, and times what is made again then."""
+    """Times sweeps, and kills a worker before one of them."""
 
     def __init__(self, blocks: Any, client: Client, kill_at: int = -1) -> None:
         super().__init__(blocks, None, client)
         self.seconds: list[float] = []
-        self.seconds_again, self._kill_at = 0.0, kill_at
+        self._kill_at = kill_at
 
     def map(self, *arguments: Any, **options: Any) -> Any:
         """As ever, but for one sweep."""
@@ -189,15 +187,6 @@ class Watched(OnCluster):
             os.kill(pids[self._holders[0]], signal.SIGKILL)
         seconds, found = timed(lambda: super(Watched, self).map(*arguments, **options))
         self.seconds.append(seconds)
-        return found
-
-    def _settle(self, numbers: Any) -> None:
-        seconds, _ = timed(lambda: super(Watched, self)._settle(numbers))
-        self.seconds_again += seconds if self.seconds else 0
-
-    def _ask(self, order: Any) -> Any:
-        seconds, found = timed(lambda: super(Watched, self)._ask(order))
-        self.seconds_again += seconds if order.step is replay else 0
         return found
 
 
