@@ -3,9 +3,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -16,7 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from robust_kmeans import RobustKMeans, __version__
-from robust_kmeans.cli import fitting
+from robust_kmeans.cli import fitting, main
 from robust_kmeans.cli.request import Settings, Source, Targets, Voice
 from robust_kmeans.datasets import make_contaminated_blobs
 
@@ -26,7 +31,29 @@ N_CLUSTERS, N_OUTLIERS = 4, 12
 BASE = ("-k", N_CLUSTERS, "-z", N_OUTLIERS)
 
 
-def run(*arguments, cwd=None, **environment):
+def run(*arguments, cwd=None):
+    """What the installed command does, in this process: it takes seconds to start another."""
+    out, err, code = StringIO(), StringIO(), 0
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handlers = {name: signal.getsignal(getattr(signal, name)) for name in names}
+    with (
+        mock.patch.object(sys, "argv", ["robust-kmeans", *map(str, arguments)]),
+        mock.patch.dict(os.environ, COLUMNS="120"),
+        chdir(cwd or Path.cwd()),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            for name, handler in handlers.items():
+                signal.signal(getattr(signal, name), handler)
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+def run_installed(*arguments, cwd=None):
     """The installed command, as a user would call it."""
     return subprocess.run(
         [COMMAND, *map(str, arguments)],
@@ -35,12 +62,12 @@ def run(*arguments, cwd=None, **environment):
         text=True,
         timeout=120,
         check=False,
-        env=os.environ | {"COLUMNS": "120"} | environment,
+        env=os.environ | {"COLUMNS": "120"},
     )
 
 
-def succeed(*arguments, cwd=None, **environment):
-    done = run(*arguments, cwd=cwd, **environment)
+def succeed(*arguments, cwd=None):
+    done = run(*arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -128,6 +155,20 @@ def test_output_has_all_rows_and_columns_of_the_input(files, frame, fitted, tmp_
     assert written["id"].tolist() == frame["id"].tolist()
     np.testing.assert_array_equal(written[NAMES], frame[NAMES])
     np.testing.assert_array_equal(written["label"], fitted.labels_)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("rows.csv", *BASE, "--exclude", "id", "--json", "-q"), ("rows.csv", "-k", 0)]
+)
+def test_the_installed_command_does_the_same(files, arguments):
+    installed, here = (command("fit", *arguments, cwd=files) for command in (run_installed, run))
+    assert installed.returncode == here.returncode
+    # The first two lines name the command, which here is that of the tests.
+    assert installed.stderr.splitlines()[2:] == here.stderr.splitlines()[2:]
+    assert "Traceback" not in installed.stderr
+    if here.returncode == 0:
+        first, second = (json.loads(each.stdout) for each in (installed, here))
+        assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
 @pytest.mark.parametrize("scale", ["none", "standard", "robust"])
