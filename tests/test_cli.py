@@ -34,7 +34,7 @@ BASE = ("-k", N_CLUSTERS, "-z", N_OUTLIERS)
 def run(*arguments, cwd=None):
     """What the installed command does, in this process: it takes seconds to start another."""
     out, err, code = StringIO(), StringIO(), 0
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handlers = {name: signal.getsignal(getattr(signal, name)) for name in names}
     with (
         mock.patch.object(sys, "argv", ["robust-kmeans", *map(str, arguments)]),
