@@ -16,10 +16,9 @@ from rich.console import Console
 
 from robust_kmeans import RobustKMeans
 from robust_kmeans.cli import readings, stored, tables
-from robust_kmeans.cli.app import app
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.reporting import Progress
-from tests.test_cli import COMMAND
+from tests.commands import COMMAND, run
 
 NAMES = ["height", "width", "depth"]
 BASE = ("-k", 4, "-z", 12)
@@ -27,21 +26,14 @@ LABELS = ["label", "nearest_cluster", "outlier_score"]
 
 
 @pytest.fixture
-def command(capsys, monkeypatch):
+def command():
     """The command within this process: (exit code, standard output, standard error)."""
-    monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*arguments):
-        # An earlier run has left interrupts to be ignored, as its last words were.
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            code = app(list(map(str, arguments)), standalone_mode=False)
-        finally:
-            signal.signal(signal.SIGINT, before)
-        said = capsys.readouterr()
-        return code or 0, said.out, said.err
+    def run_wide(*arguments):
+        done = run(*arguments, columns=200)
+        return done.returncode, done.stdout, done.stderr
 
-    return run
+    return run_wide
 
 
 @pytest.fixture

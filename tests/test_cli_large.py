@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 
 from robust_kmeans.datasets import make_contaminated_blobs
-from tests.test_cli import COMMAND
+from tests.commands import COMMAND
 
 
 @pytest.fixture(scope="module")

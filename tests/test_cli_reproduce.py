@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,8 @@ from robust_kmeans.paper.data import Choices, Generated, derived_seed
 from robust_kmeans.paper.experiments import Setting
 from robust_kmeans.paper.methods import Problem, seeds_of
 from robust_kmeans.paper.trials import TrialFile
+from tests.commands import COMMAND
 
-COMMAND = Path(sys.executable).with_name("robust-kmeans")
 QUICK = ("--table", "synthetic", "--repetitions", "1", "--jobs", "1")
 FILES = {"trials.csv", "summary.csv", "results.md", "synthetic.png", "seeds.png"}
 
