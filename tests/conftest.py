@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -20,6 +22,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("robust-kmeans")
+
+# A shell that starts the tests in the background has them, and all that they start, ignore
+# interrupts; some tests send one.
+with suppress(ValueError):  # not the main thread
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

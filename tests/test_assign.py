@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from robust_kmeans.kernels import assign as kernels
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import squared_distance
+from robust_kmeans.kernels.scores import compare, direct_error, pack
 from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
@@ -62,7 +63,7 @@ def data(kind, n_rows, n_features, k, dtype, seed=0):
 def assigned(X, centers):
     labels, d2 = np.full(len(X), -1, np.int32), np.full(len(X), -1, X.dtype)
     others = np.full(len(X), -1, np.float32)
-    packed = kernels.pack(centers)
+    packed = pack(centers)
     kernels.assign(X, all_positions(len(X)), centers, packed, labels, d2, others)
     return labels, d2, others
 
@@ -134,13 +135,49 @@ def test_labels_and_distances_equal_the_plain_loop(dtype, kind, n_rows, n_featur
 def test_the_margin_leaves_few_rows_to_the_plain_loop(n_features, k, dtype):
     X, centers = data(gaussian, 1000, n_features, k, dtype)
     centers[-1] += 1  # the only one that is equal to another
-    packed = kernels.pack(centers)
+    packed = pack(centers).fine
     X64 = X.astype(np.float64) - packed.origin
     scores = oracle.squared_distances(X64, centers.astype(np.float64) - packed.origin)
     best, second = np.sort(scores, axis=1)[:, :2].T
     size = np.sum(X64**2, axis=1) + 2 * packed.norms[:k].max()
-    margin = (packed.error + kernels.direct_error(X)) * size
+    margin = (packed.error + direct_error(X)) * size
     assert np.mean(second - best < margin) < 0.02
+
+
+def undecided_in_float32(X, centers):
+    labels, d2 = np.empty(len(X), np.int32), np.empty(len(X))
+    others, left = np.empty(len(X), np.float32), np.empty(len(X), np.int32)
+    positions = all_positions(len(X))
+    coarse = pack(centers).coarse
+    assert coarse.factors.dtype == np.float32
+    return compare(X, positions, centers, coarse, labels, d2, others, left) / len(X)
+
+
+def far_apart_and_tight(n_rows, n_features, k):
+    """Four clusters so far apart that float32 cannot tell centres within one from each other."""
+    random = np.random.RandomState(0)
+    middles = random.uniform(-1e7, 1e7, size=(4, n_features))
+    X = middles[random.randint(4, size=n_rows)] + random.standard_normal((n_rows, n_features))
+    return X, X[:k].copy()
+
+
+@NARROW_AND_WIDE
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_float32_decides_nearly_all_float64_rows_of_any_scale(n_features, k, scale):
+    X, centers = data(gaussian, 1000, n_features, k, np.float64)
+    centers[-1] += 1
+    assert undecided_in_float32(X * scale, centers * scale) < 0.02
+
+
+@NARROW_AND_WIDE
+def test_what_float32_cannot_decide_float64_does(n_features, k):
+    n_rows = 3 * kernels.COMPARED + 77
+    X, centers = far_apart_and_tight(n_rows, n_features, k)
+    assert undecided_in_float32(X, centers) > kernels.OFTEN
+    check_against_the_plain_loop(X, centers)
+    # Where only the rows in the middle are of that kind, the others are decided in float32.
+    X[: kernels.COMPARED] = X[-kernels.COMPARED :] = 1e9
+    check_against_the_plain_loop(X, centers)
 
 
 @BOTH_DTYPES
@@ -171,7 +208,7 @@ def test_only_the_rows_that_are_asked_for_change(n_rows, dtype):
     which = np.random.RandomState(1).permutation(200)[:n_rows].astype(np.int32)
     labels, d2 = np.full(200, -1, np.int32), np.full(200, -1, dtype)
     others = np.full(200, -1, np.float32)
-    kernels.assign(X, which, centers, kernels.pack(centers), labels, d2, others)
+    kernels.assign(X, which, centers, pack(centers), labels, d2, others)
     untouched = np.setdiff1d(np.arange(200), which)
     for found, expected in zip((labels, d2, others), assigned(X, centers), strict=True):
         np.testing.assert_array_equal(found[which], expected[which])
@@ -243,7 +280,7 @@ def test_reassigning_changes_no_bit(n_features, k, step, dtype):
         after, bound, d2 = np.empty_like(labels), np.empty_like(others), np.empty(len(X), dtype)
         sums, mass = np.zeros(moved.shape), np.zeros(k)
         kernels.reassign(
-            X, moved, kernels.pack(moved), slack, labels, others, kept,
+            X, moved, pack(moved), slack, labels, others, kept,
             after, bound, d2, sums, mass,
         )  # fmt: skip
         expected_labels, expected_d2, expected_bound = assigned(X, moved)

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack, pack
+from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack
+from robust_kmeans.kernels.scores import pack
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved, Near
 from robust_kmeans.sweeps.means import (

@@ -158,7 +158,7 @@ def transpose(rows, which, tile, stride):
             positions[r] = which[min(i + r, n_rows - 1)]
         for f in range(0, n_features, width):
             transpose_square(
-                rows, positions, 0, f, min(width, n_features - f), origin,
+                rows, positions, 0, f, min(width, n_features - f), origin, 1,
                 tile, f * stride + i, stride,
             )  # fmt: skip
 

@@ -149,23 +149,27 @@ def _total(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
 
 
 @intrinsic
-def transpose_square(_typing, rows, positions, _at, _first, _n_values, _origin, tile, _to, _stride):
+def transpose_square(
+    _typing, rows, positions, _at, _first, _n_values, _origin, _scale, tile, _to, _stride
+):
     """Write a square of rows into a tile, less `origin`: row r becomes column r.
 
     The square is one register wide and high: rows positions[at], positions[at + 1], …; features
-    from `first` on, `n_values` of them, which become lines of the tile, `stride` apart.
+    from `first` on, `n_values` of them, which become lines of the tile, `stride` apart.  For a tile
+    of fewer digits than rows have, values are multiplied by `scale`, and then rounded.
     """
-    width = 8 * REGISTER_BYTES // rows.dtype.bitwidth
+    width = 8 * REGISTER_BYTES // tile.dtype.bitwidth
     integer = ir.IntType(32)
 
     def emit(context, builder, signature, arguments):
         vector = ir.VectorType(LLVM_TYPES[rows.dtype], width)
         values, listed, origin, lines = (
             cgutils.create_struct_proxy(signature.args[i])(context, builder, arguments[i])
-            for i in (0, 1, 5, 6)
+            for i in (0, 1, 5, 7)
         )
         at, first, n_values = arguments[2:5]
-        to, stride = arguments[7:9]
+        scale = arguments[6]
+        to, stride = arguments[8:10]
         n_features = cgutils.unpack_tuple(builder, values.shape)[1]
         picks = ir.VectorType(integer, width)
         mask = _lanes_below(builder, builder.trunc(n_values, integer), width)
@@ -175,12 +179,22 @@ def transpose_square(_typing, rows, positions, _at, _first, _n_values, _origin, 
             return _load_some(builder, place, mask)
 
         shift = load_values(origin.data, first)
+        unlike = tile.dtype != rows.dtype
+        if unlike:
+            nothing = ir.Constant(vector, ir.Undefined)
+            everywhere = ir.Constant(picks, [0] * width)
+            lone = builder.insert_element(nothing, scale, integer(0))
+            factor = builder.shuffle_vector(lone, nothing, everywhere)
+            rounded = ir.VectorType(LLVM_TYPES[tile.dtype], width)
         square = []
         for r in range(width):
             place = builder.gep(listed.data, [builder.add(at, at.type(r))])
             row = builder.zext(builder.load(place), first.type)
             start = builder.add(builder.mul(row, n_features), first)
-            square.append(builder.fsub(load_values(values.data, start), shift, flags=IN_ORDER))
+            line = builder.fsub(load_values(values.data, start), shift, flags=IN_ORDER)
+            if unlike:
+                line = builder.fptrunc(builder.fmul(line, factor, flags=IN_ORDER), rounded)
+            square.append(line)
         step = 1
         while step < width:
             # Swap the off-diagonal halves of each 2·step square.
@@ -197,13 +211,16 @@ def transpose_square(_typing, rows, positions, _at, _first, _n_values, _origin, 
         for f, line in enumerate(square):
             with builder.if_then(builder.icmp_signed(">", n_values, n_values.type(f))):
                 position = builder.add(to, builder.mul(stride, stride.type(f)))
-                place = builder.bitcast(builder.gep(lines.data, [position]), vector.as_pointer())
-                written = builder.store(line, place)
-                written.align = rows.dtype.bitwidth // 8
+                place = builder.gep(lines.data, [position])
+                written = builder.store(line, builder.bitcast(place, line.type.as_pointer()))
+                written.align = tile.dtype.bitwidth // 8
         return context.get_dummy_value()
 
     whole = types.intp
-    return types.none(rows, positions, whole, whole, whole, _origin, tile, whole, whole), emit
+    return (
+        types.none(rows, positions, whole, whole, whole, _origin, rows.dtype, tile, whole, whole),
+        emit,
+    )
 
 
 def _load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:

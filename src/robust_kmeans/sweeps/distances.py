@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels.assign import Packed, Slack, assign, pack, reassign
+from robust_kmeans.kernels.assign import Slack, assign, reassign
+from robust_kmeans.kernels.scores import Comparable, pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, all_positions, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
@@ -39,7 +40,7 @@ class Moved(NamedTuple):
     """
 
     centers: Floats
-    packed: Packed
+    packed: Comparable
     slack: Slack
     keys: KeyRange | None = None
     near: Near | None = None

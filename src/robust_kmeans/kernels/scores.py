@@ -1,0 +1,263 @@
+"""Centres compared by inner products: the nearest one of most rows, found beyond doubt.
+
+With rows x and centres c shifted by an origin amid the centres, ‖x − c‖² is ‖x‖² plus the score
+‖c‖² − 2x·c, one multiplication and addition per feature:
+
+1. as many rows as `Lanes` holds are transposed into a tile, 64 features at a time, so that the
+   tile stays in the L1 cache and every value of it is read once for four centres;
+2. sums over these features are added to the scores; with the last features the best score, its
+   label and the second-best score are kept in registers;
+3. a label is certain where the second-best score is worse by more than rounding can explain;
+4. the second-best score, less rounding, bounds the distance to all other centres.
+
+Scores may have fewer digits than the rows: in float32 they take half the time, and are enough for
+nearly all float64 rows.  (A row that is far from the origin and near two centres is left undecided
+there, as the bound would be vague.)  D² itself always comes from `squared_distance`.
+
+Costs for m rows, k centres, d features: one reading of the rows and m·k·d fused operations.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.lanes import (
+    aligned_empty,
+    all_of,
+    fused,
+    load,
+    maximum,
+    minimum,
+    n_lanes,
+    spread,
+    square_root,
+    store,
+    where,
+    width_of_register,
+)
+from robust_kmeans.kernels.row_registers import prefetch, squared_distance, transpose_square
+
+Floats = NDArray[np.floating]
+
+# Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
+# which keeps rounding small for wide rows.
+FEATURES = 64
+# So many centres show where the middle of all is.
+SAMPLE = 9
+# Float32 must tell the squared distance of the second centre to this share of it.
+VAGUE = 2**-10
+# In float32, float64 values are scaled so that the farthest centre is 2⁴⁰ from the origin: rows may
+# be a million times as far away, and centres by 2⁻⁸⁰ nearer, before squares leave its range.
+FARTHEST = 40
+
+
+class Packed(NamedTuple):
+    """Centres, made ready for scores, less `origin` and times `scale`.
+
+    `factors` holds −2c, for four centres at a time: feature by feature, the four values next to
+    each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
+    centres that are missing from the last four.  `error` is what rounding can do to a score, as
+    a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².
+    """
+
+    origin: Floats
+    scale: float
+    factors: Floats
+    norms: Floats
+    error: float
+
+
+class Comparable(NamedTuple):
+    """Centres, packed for scores in float32, and for scores in the dtype of the rows."""
+
+    coarse: Packed
+    fine: Packed
+
+
+def pack(centers: Floats) -> Comparable:
+    """Make centres ready to be compared.
+
+    The origin is the median, feature by feature, of a few centres: those that are far from all
+    others, such as outliers drawn as seeds, do not take the digits of the rest.
+    """
+    some = centers[:: -(-len(centers) // SAMPLE)]
+    origin = np.sort(some, axis=0)[len(some) // 2]
+    fine = _packed(centers, origin, 1.0, centers.dtype)
+    if centers.dtype == np.float32:
+        return Comparable(fine, fine)
+    farthest = np.abs(centers - origin).max()
+    scale = 2.0 ** min(FARTHEST - int(np.frexp(farthest)[1]), 1000) if farthest > 0 else 1.0
+    return Comparable(_packed(centers, origin, scale, np.dtype(np.float32)), fine)
+
+
+def _packed(centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.floating]) -> Packed:
+    n_groups = -(-len(centers) // 4)
+    factors = np.zeros(4 * n_groups * centers.shape[1], dtype)
+    norms = np.full(4 * n_groups, np.inf, dtype)
+    return Packed(origin, scale, factors, norms, _pack(centers, origin, scale, factors, norms))
+
+
+@jit
+def _pack(centers, origin, scale, factors, norms):
+    """Fill the parts of `Packed`, and return its `error`.
+
+    A sum is off by at most eps/2 times its depth, how many additions a term goes through, as a
+    share of all terms' size.  A score adds ‖c‖², no more than 64 terms, and one sum per 64
+    features; its terms add up to no more than ‖x‖² + 2‖c‖².  ‖x‖² is summed in the same way.  The
+    shift, which rounds x and c once each, adds four.  (In other digits than those of the rows they
+    are rounded twice, the first time by next to nothing.)
+
+    IN   centers (k, d), origin (d,), scale
+    OUT  factors (⌈k/4⌉·d·4,), norms (⌈k/4⌉·4,)
+    """
+    n_centers, n_features = centers.shape
+    real = factors.dtype.type
+    depth = min(n_features, FEATURES) + n_features // FEATURES + 6
+    error = depth * np.finfo(factors.dtype).eps
+    for j in range(n_centers):
+        square = 0.0
+        for f in range(n_features):
+            value = real((centers[j, f] - origin[f]) * centers.dtype.type(scale))
+            square += np.float64(value) * np.float64(value)
+            factors[(j // 4 * n_features + f) * 4 + j % 4] = real(-2) * value
+        norms[j] = square * (1 - error)
+    return error
+
+
+@jit
+def compare(rows, which, centers, packed, labels, d2, others, undecided):
+    """The nearest centre of some rows; returns how many of them are undecided.
+
+    Every lane is computed alike, so that no row's result depends on its neighbours.
+
+    IN   rows (m, d), which (p,): positions of the rows to compare; centers (k, d), and `packed`
+    OUT  at these positions, where they are decided: labels (m,); d2 (m,): D² to that centre; others
+         (m,), float32: a distance than which no other centre is nearer; undecided (p,), which may
+         be `which`: positions of the others
+    """
+    n_rows, n_features = which.shape[0], rows.shape[1]
+    origin, factors, norms = packed.origin, packed.factors, packed.norms
+    dtype, real, error = factors.dtype, factors.dtype.type, factors.dtype.type(packed.error)
+    scale, unit = rows.dtype.type(packed.scale), 1 / packed.scale
+    lanes, width = n_lanes(factors), width_of_register(factors)
+    positions = np.empty(lanes, np.uint32)
+    tile = aligned_empty(FEATURES * lanes, dtype)
+    scores = aligned_empty(norms.shape[0] * lanes if n_features > FEATURES else 0, dtype)
+    best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
+    squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
+    distances = aligned_empty(lanes, dtype)
+    # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
+    winner = aligned_empty(lanes, dtype)
+    # Below this, squares have lost digits and no share of them covers the loss.
+    smallest = np.finfo(dtype).tiny
+    rounded = real(1 - 4 * np.finfo(np.float32).eps)
+    direct = real(direct_error(rows))
+    coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
+    n_undecided = 0
+    largest = real(2) * norms[: centers.shape[0]].max()
+    n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
+    n_ahead = lanes * n_features // n_steps + 1
+    for start in range(0, n_rows, lanes):
+        size = min(lanes, n_rows - start)
+        for i in range(lanes):
+            positions[i] = which[start + min(i, size - 1)]
+        ahead = which[min(start + lanes, n_rows - 1)] * n_features
+        square = spread(real(0))
+        nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
+        label = spread(real(0))
+        for first in range(0, n_features, FEATURES):
+            n_here = min(FEATURES, n_features - first)
+            for f in range(0, n_here, width):
+                for i in range(0, lanes, width):
+                    transpose_square(
+                        rows, positions, i, first + f, min(width, n_here - f), origin, scale,
+                        tile, f * lanes + i, lanes,
+                    )  # fmt: skip
+            part = spread(real(0))
+            for f in range(n_here):
+                x = load(tile, f * lanes)
+                part = fused(x, x, part)
+            square = square + part
+            for j in range(0, norms.shape[0], 4):
+                # The next tile comes to the cache meanwhile, in the order in which it is stored.
+                prefetch(rows, ahead, n_ahead)
+                ahead += n_ahead
+                s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
+                at = j * n_features + 4 * first
+                for f in range(n_here):
+                    x = load(tile, f * lanes)
+                    s0 = fused(x, spread(factors[at + 4 * f]), s0)
+                    s1 = fused(x, spread(factors[at + 4 * f + 1]), s1)
+                    s2 = fused(x, spread(factors[at + 4 * f + 2]), s2)
+                    s3 = fused(x, spread(factors[at + 4 * f + 3]), s3)
+                if first > 0:
+                    s0 = s0 + load(scores, j * lanes)
+                    s1 = s1 + load(scores, (j + 1) * lanes)
+                    s2 = s2 + load(scores, (j + 2) * lanes)
+                    s3 = s3 + load(scores, (j + 3) * lanes)
+                if first + FEATURES < n_features:
+                    store(scores, j * lanes, s0)
+                    store(scores, (j + 1) * lanes, s1)
+                    store(scores, (j + 2) * lanes, s2)
+                    store(scores, (j + 3) * lanes, s3)
+                    continue
+                for number, score in ((j, s0), (j + 1, s1), (j + 2, s2), (j + 3, s3)):
+                    score = score + spread(norms[number])
+                    runner_up = minimum(runner_up, maximum(nearest, score))
+                    label = where(score < nearest, spread(real(number)), label)
+                    nearest = minimum(score, nearest)
+        bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
+        store(distances, 0, square_root(maximum(bound, spread(real(0)))) * spread(rounded))
+        for i in range(lanes):
+            bounds[i] = as_bound(distances[i] * unit, centers)
+        store(winner, 0, label)
+        for i in range(size):
+            row, own = positions[i], np.uint32(winner[i])
+            labels[row] = own
+            d2[row] = squared_distance(rows, row, centers, own)
+            others[row] = bounds[i]
+        # The largest norm will do for almost all tiles, and is the same for all lanes.
+        margin = fused(square, spread(error + direct), spread(error * largest + smallest))
+        certain = all_of(nearest + margin < runner_up * spread(real(1) - direct))
+        if coarse:
+            certain &= all_of(square * spread(vague) <= square + runner_up)
+        if not certain:
+            store(best, 0, nearest)
+            store(second, 0, runner_up)
+            store(squares, 0, square)
+            for i in range(size):
+                norm = real(2) * norms[np.uint32(winner[i])]
+                margin_here = (error + direct) * squares[i] + (error * norm + smallest)
+                certain = best[i] + margin_here < second[i] * (real(1) - direct)
+                if coarse:
+                    certain &= squares[i] * vague <= squares[i] + second[i]
+                if not certain:
+                    undecided[n_undecided] = positions[i]
+                    n_undecided += 1
+    return n_undecided
+
+
+@jit
+def direct_error(rows):
+    """What rounding can do to two values of `squared_distance` together, as a share of each.
+
+    Its depth is one per `lanes` features, and log₂ lanes; differences are rounded, too.
+    """
+    return (rows.shape[1] // n_lanes(rows) + 10) * np.finfo(rows.dtype).eps
+
+
+@jit
+def as_bound(distance, centers):
+    """A bound as it is kept, in float32: beyond its range there is another, which is right too.
+
+    With a single centre there is no other, and no largest bound.
+    """
+    single = np.finfo(np.float32)
+    if distance < single.tiny:
+        return np.float32(0)
+    most = single.max if centers.shape[0] > 1 else np.inf
+    return np.float32(min(distance, most))
