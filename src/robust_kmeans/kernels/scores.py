@@ -46,6 +46,8 @@ Floats = NDArray[np.floating]
 # Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
 # which keeps rounding small for wide rows.
 FEATURES = 64
+# Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
+ROW_BYTES = 2**18
 # So many centres show where the middle of all is.
 SAMPLE = 9
 # Float32 must tell the squared distance of the second centre to this share of it.
@@ -159,8 +161,10 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
     n_undecided = 0
     largest = real(2) * norms[: centers.shape[0]].max()
+    few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
     n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
     n_ahead = lanes * n_features // n_steps + 1
+    share = lanes // (norms.shape[0] // 4) + 1
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
         for i in range(lanes):
@@ -183,9 +187,17 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                 part = fused(x, x, part)
             square = square + part
             for j in range(0, norms.shape[0], 4):
-                # The next tile comes to the cache meanwhile, in the order in which it is stored.
-                prefetch(rows, ahead, n_ahead)
-                ahead += n_ahead
+                # The next rows come to the cache meanwhile, in the order in which they are stored;
+                # or, where they would be too many bytes, the next features of these rows.
+                if few_bytes:
+                    prefetch(rows, ahead, n_ahead)
+                    ahead += n_ahead
+                else:
+                    for i in range(j // 4 * share, min((j // 4 + 1) * share, lanes)):
+                        soon = positions[i] * n_features + first + FEATURES
+                        if first + FEATURES >= n_features:
+                            soon = which[min(start + lanes + i, n_rows - 1)] * n_features
+                        prefetch(rows, soon, FEATURES)
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
                 at = j * n_features + 4 * first
                 for f in range(n_here):
