@@ -205,7 +205,7 @@ def test_a_single_center_leaves_no_other_to_come_near():
 @pytest.mark.parametrize("n_rows", [*range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 129])
 def test_only_the_rows_that_are_asked_for_change(n_rows, dtype):
     X, centers = data(gaussian, 200, 5, 6, dtype)
-    which = np.random.RandomState(1).permutation(200)[:n_rows].astype(np.int32)
+    which = np.sort(np.random.RandomState(1).permutation(200)[:n_rows]).astype(np.int32)
     labels, d2 = np.full(200, -1, np.int32), np.full(200, -1, dtype)
     others = np.full(200, -1, np.float32)
     kernels.assign(X, which, centers, pack(centers), labels, d2, others)

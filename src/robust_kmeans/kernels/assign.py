@@ -56,7 +56,8 @@ ALL_IN_DOUBT = Slack(0, np.inf, np.inf)
 def assign(rows, which, centers, packed, labels, d2, others):
     """The nearest centre of some rows; ties go to the lowest label.
 
-    IN   rows (m, d), which (p,): positions of the rows to assign; centers (k, d), and `packed`
+    IN   rows (m, d), which (p,): positions of the rows to assign, ascending; centers (k, d), and
+         `packed`
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """

@@ -24,11 +24,11 @@ from numba.extending import intrinsic, models, overload, register_model
 
 from robust_kmeans.kernels.jit import jit
 
-_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
-REGISTER_BYTES = 64 if _WIDE else 32
+WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+REGISTER_BYTES = 64 if WIDE else 32
 # A kernel that keeps four sums in registers has so many independent ones that it hides how
 # long one addition takes, and values are read once for four uses; there are 32 or 16 registers.
-REGISTERS = 4 if _WIDE else 2
+REGISTERS = 4 if WIDE else 2
 
 # Operations with flags of their own keep them, and lose the freedom of `jit` to reorder sums:
 # the same distance has the same bits in every kernel.
@@ -57,7 +57,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.ArrayType(vector, REGISTERS))
 
 
-def _constant(of_dtype: Callable[[Any], int]) -> Any:
+def constant_of(of_dtype: Callable[[Any], int]) -> Any:
     """A function of an array that is a constant for its dtype, so that the compiler knows it."""
 
     @intrinsic
@@ -72,9 +72,9 @@ def _constant(of_dtype: Callable[[Any], int]) -> Any:
     return function
 
 
-width_of_register = _constant(lambda dtype: 8 * REGISTER_BYTES // dtype.bitwidth)
+width_of_register = constant_of(lambda dtype: 8 * REGISTER_BYTES // dtype.bitwidth)
 """How many values of an array fit in one register."""
-n_lanes = _constant(lambda dtype: REGISTERS * 8 * REGISTER_BYTES // dtype.bitwidth)
+n_lanes = constant_of(lambda dtype: REGISTERS * 8 * REGISTER_BYTES // dtype.bitwidth)
 """How many values of an array are worked on at once."""
 
 
@@ -94,7 +94,8 @@ def lanes_of(dtype: Any) -> Lanes:
     return Lanes(dtype, 8 * REGISTER_BYTES // dtype.bitwidth)
 
 
-def _join(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
+def join(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
+    """The `Lanes` of one vector per register."""
     joined = ir.Constant(ir.ArrayType(vectors[0].type, REGISTERS), ir.Undefined)
     for register, vector in enumerate(vectors):
         joined = builder.insert_value(joined, vector, register)
@@ -104,7 +105,7 @@ def _join(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
 def _on_each_register(
     builder: ir.IRBuilder, operation: Callable[..., Any], values: tuple[Any, ...]
 ) -> Any:
-    return _join(
+    return join(
         builder,
         [
             operation(*(builder.extract_value(value, register) for value in values))
@@ -115,7 +116,7 @@ def _on_each_register(
 
 def pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> list[Any]:
     """Where the vectors that start at `position` lie, one pointer per register."""
-    vector = ir.VectorType(LLVM_TYPES[lanes.dtype], lanes.width)
+    vector = ir.VectorType(data.type.pointee, lanes.width)
     starts = (
         builder.add(position, ir.Constant(position.type, register * lanes.width))
         for register in range(REGISTERS)
@@ -133,19 +134,22 @@ def load(_typing, array, _position):
         vectors = [builder.load(at) for at in pointers(builder, data, arguments[1], lanes)]
         for vector in vectors:
             vector.align = array.dtype.bitwidth // 8
-        return _join(builder, vectors)
+        return join(builder, vectors)
 
     return lanes(array, types.intp), emit
 
 
 @intrinsic
 def store(_typing, array, _position, lanes):
-    """Write all values into `array` from a position on."""
+    """Write all values into `array` from a position on; whole numbers into one of integers."""
 
     def emit(context, builder, _signature, arguments):
         data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
         for register, at in enumerate(pointers(builder, data, arguments[1], lanes)):
-            written = builder.store(builder.extract_value(arguments[2], register), at)
+            vector = builder.extract_value(arguments[2], register)
+            if isinstance(array.dtype, types.Integer):
+                vector = builder.fptosi(vector, at.type.pointee)
+            written = builder.store(vector, at)
             written.align = array.dtype.bitwidth // 8
         return context.get_dummy_value()
 
@@ -162,7 +166,7 @@ def spread(_typing, value):
         nothing = ir.Constant(ir.VectorType(arguments[0].type, lanes.width), ir.Undefined)
         first = builder.insert_element(nothing, arguments[0], integer(0))
         everywhere = ir.Constant(ir.VectorType(integer, lanes.width), [0] * lanes.width)
-        return _join(builder, [builder.shuffle_vector(first, nothing, everywhere)] * REGISTERS)
+        return join(builder, [builder.shuffle_vector(first, nothing, everywhere)] * REGISTERS)
 
     return lanes(value), emit
 

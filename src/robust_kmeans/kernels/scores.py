@@ -39,6 +39,7 @@ from robust_kmeans.kernels.lanes import (
     where,
     width_of_register,
 )
+from robust_kmeans.kernels.own_center import columns_of, distances_to_own, lines_for
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance, transpose_square
 
 Floats = NDArray[np.floating]
@@ -51,7 +52,7 @@ ROW_BYTES = 2**18
 # So many centres show where the middle of all is.
 SAMPLE = 9
 # Float32 must tell the squared distance of the second centre to this share of it.
-VAGUE = 2**-10
+VAGUE = 2**-7
 # In float32, float64 values are scaled so that the farthest centre is 2⁴⁰ from the origin: rows may
 # be a million times as far away, and centres by 2⁻⁸⁰ nearer, before squares leave its range.
 FARTHEST = 40
@@ -63,7 +64,8 @@ class Packed(NamedTuple):
     `factors` holds −2c, for four centres at a time: feature by feature, the four values next to
     each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
     centres that are missing from the last four.  `error` is what rounding can do to a score, as
-    a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².
+    a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².  `columns` are the
+    centres as they are, to look them up in; empty where that is not worth it.
     """
 
     origin: Floats
@@ -71,6 +73,7 @@ class Packed(NamedTuple):
     factors: Floats
     norms: Floats
     error: float
+    columns: Floats
 
 
 class Comparable(NamedTuple):
@@ -100,7 +103,10 @@ def _packed(centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.fl
     n_groups = -(-len(centers) // 4)
     factors = np.zeros(4 * n_groups * centers.shape[1], dtype)
     norms = np.full(4 * n_groups, np.inf, dtype)
-    return Packed(origin, scale, factors, norms, _pack(centers, origin, scale, factors, norms))
+    error = _pack(centers, origin, scale, factors, norms)
+    # Rounded rows are not measured.
+    columns = columns_of(centers) if dtype == centers.dtype else np.empty(0, dtype)
+    return Packed(origin, scale, factors, norms, error, columns)
 
 
 @jit
@@ -108,7 +114,7 @@ def _pack(centers, origin, scale, factors, norms):
     """Fill the parts of `Packed`, and return its `error`.
 
     A sum is off by at most eps/2 times its depth, how many additions a term goes through, as a
-    share of all terms' size.  A score adds ‖c‖², no more than 64 terms, and one sum per 64
+    share of all terms' size.  A score adds no more than 64 terms to ‖c‖², and one sum per 64 more
     features; its terms add up to no more than ‖x‖² + 2‖c‖².  ‖x‖² is summed in the same way.  The
     shift, which rounds x and c once each, adds four.  (In other digits than those of the rows they
     are rounded twice, the first time by next to nothing.)
@@ -136,7 +142,8 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
 
     Every lane is computed alike, so that no row's result depends on its neighbours.
 
-    IN   rows (m, d), which (p,): positions of the rows to compare; centers (k, d), and `packed`
+    IN   rows (m, d), which (p,): positions of the rows to compare, ascending; centers (k, d), and
+         `packed`
     OUT  at these positions, where they are decided: labels (m,); d2 (m,): D² to that centre; others
          (m,), float32: a distance than which no other centre is nearer; undecided (p,), which may
          be `which`: positions of the others
@@ -148,10 +155,15 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     lanes, width = n_lanes(factors), width_of_register(factors)
     positions = np.empty(lanes, np.uint32)
     tile = aligned_empty(FEATURES * lanes, dtype)
+    # Rows as they are, to measure them, and a tile of them less the origin, to compare centres.
+    looked_up, n_lines = packed.columns.shape[0] > 0, lines_for(n_features)
+    raw = aligned_empty(n_lines * lanes if looked_up else 0, dtype)
+    raw[:] = 0
+    nothing = np.zeros(n_features, rows.dtype)
     scores = aligned_empty(norms.shape[0] * lanes if n_features > FEATURES else 0, dtype)
     best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
-    distances = aligned_empty(lanes, dtype)
+    distances, own = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
     winner = aligned_empty(lanes, dtype)
     # Below this, squares have lost digits and no share of them covers the loss.
@@ -178,9 +190,13 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
             for f in range(0, n_here, width):
                 for i in range(0, lanes, width):
                     transpose_square(
-                        rows, positions, i, first + f, min(width, n_here - f), origin, scale,
-                        tile, f * lanes + i, lanes,
+                        rows, positions, i, first + f, min(width, n_here - f),
+                        nothing if looked_up else origin, scale,
+                        raw if looked_up else tile, f * lanes + i, lanes,
                     )  # fmt: skip
+            if looked_up:
+                for f in range(n_features):
+                    store(tile, f * lanes, load(raw, f * lanes) - spread(real(origin[f])))
             part = spread(real(0))
             for f in range(n_here):
                 x = load(tile, f * lanes)
@@ -199,6 +215,9 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                             soon = which[min(start + lanes + i, n_rows - 1)] * n_features
                         prefetch(rows, soon, FEATURES)
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
+                if first == 0:
+                    s0, s1 = spread(norms[j]), spread(norms[j + 1])
+                    s2, s3 = spread(norms[j + 2]), spread(norms[j + 3])
                 at = j * n_features + 4 * first
                 for f in range(n_here):
                     x = load(tile, f * lanes)
@@ -218,7 +237,6 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                     store(scores, (j + 3) * lanes, s3)
                     continue
                 for number, score in ((j, s0), (j + 1, s1), (j + 2, s2), (j + 3, s3)):
-                    score = score + spread(norms[number])
                     runner_up = minimum(runner_up, maximum(nearest, score))
                     label = where(score < nearest, spread(real(number)), label)
                     nearest = minimum(score, nearest)
@@ -227,11 +245,23 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
         for i in range(lanes):
             bounds[i] = as_bound(distances[i] * unit, centers)
         store(winner, 0, label)
-        for i in range(size):
-            row, own = positions[i], np.uint32(winner[i])
-            labels[row] = own
-            d2[row] = squared_distance(rows, row, centers, own)
-            others[row] = bounds[i]
+        if looked_up:
+            store(own, 0, distances_to_own(raw, packed.columns, n_lines, label))
+        if looked_up and size == lanes and positions[lanes - 1] - positions[0] == lanes - 1:
+            row = positions[0]
+            store(labels, row, label)
+            for i in range(lanes):
+                d2[row + i] = own[i]
+                others[row + i] = bounds[i]
+        else:
+            for i in range(size):
+                row, number = positions[i], np.uint32(winner[i])
+                labels[row] = number
+                others[row] = bounds[i]
+                if looked_up:
+                    d2[row] = own[i]
+                else:
+                    d2[row] = squared_distance(rows, row, centers, number)
         # The largest norm will do for almost all tiles, and is the same for all lanes.
         margin = fused(square, spread(error + direct), spread(error * largest + smallest))
         certain = all_of(nearest + margin < runner_up * spread(real(1) - direct))

@@ -14,6 +14,9 @@ from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, ad
 from robust_kmeans.sweeps.cut import Cut, flagged_rows, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
+# Rows of which the farthest is looked for at once.
+BLOCK = 256
+
 
 class ClusterShared(NamedTuple):
     """The cut, and the number of clusters to total."""
@@ -99,12 +102,15 @@ def _cluster_sizes(
 def _farthest_kept(
     chunk: Chunk, state: RowState, shared: FarthestShared
 ) -> tuple[RowState, FarRows]:
-    kept = np.flatnonzero(kept_weights(chunk, state, shared.cut) > 0)
-    d2 = state.d2[kept]
-    if len(d2) > shared.n_rows:
-        least = np.partition(d2, -shared.n_rows)[-shared.n_rows]
-        kept, d2 = kept[d2 >= least], d2[d2 >= least]
-    far = kept[np.argsort(-d2, kind="stable")[: shared.n_rows]]
+    n_rows, least = shared.n_rows, 0.0
+    kept = np.where(kept_weights(chunk, state, shared.cut) > 0, state.d2, -1)
+    # The largest of each block: n of them are at least as large as the n-th, so are n rows.
+    largest = np.maximum.reduceat(kept, np.arange(0, len(kept), BLOCK))
+    if n_rows <= len(largest):
+        least = max(least, np.partition(largest, -n_rows)[-n_rows])
+    # Any number of rows may be equal, of which the first few are enough.
+    some = np.concatenate([np.flatnonzero(kept > least), np.flatnonzero(kept == least)[:n_rows]])
+    far = some[np.argsort(-kept[some], kind="stable")[:n_rows]]
     return state, FarRows(state.d2[far], chunk.start + far, chunk.take(far))
 
 
