@@ -5,8 +5,9 @@ Chawla & Gionis, *k-means--: a unified approach to clustering and outlier detect
 Each of the three parts can only lower the trimmed cost ρ, so it never rises.
 
 After the first assignment, bounds tell for most rows that their nearest centre is still the
-same (Hamerly, *Making k-means even faster*, SDM 2010); they hold for outliers too, which can
-come back, and they change no bit of the result.
+same (Hamerly, *Making k-means even faster*, SDM 2010): how far others were and have moved since,
+and how far they are from that one.  They hold for outliers too, which can come back, and they
+change no bit of the result.
 
 The clusters' totals are kept up to date: only rows that change their cluster, or the side of
 the cut, are added and taken away.  (With weights they are added up anew each time.)
@@ -26,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.assign import ALL_IN_DOUBT, Slack
+from robust_kmeans.kernels.assign import ALL_IN_DOUBT, NO_GAPS, Slack
 from robust_kmeans.kernels.scores import pack
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved, Near
+from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved, Near, assigned
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     MARK_KEPT,
@@ -44,6 +46,8 @@ from robust_kmeans.trimming import Placed, find_cut, place, where_to_look
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
 STALE = 64.0
+# Centres are compared with each other while they are no more than this share of the rows.
+MOST_GAPS = 1 / 64
 # How far the cut is expected to move, as the logarithm of its D²: at least, and at most.
 LEAST_MOVED, MOST_MOVED = 0.01, 0.25
 
@@ -119,7 +123,7 @@ def trimmed_lloyd(
         if movement.sum() <= limit and not mended:
             break
         keys = where_to_look(data.dtype, cut) if n_outliers else None
-        slack = _slack(movement) if bounds else ALL_IN_DOUBT
+        slack = _slack(movement, _gaps(data, moved)) if bounds else ALL_IN_DOUBT
         step = Moved(moved, pack(moved), slack, keys, _near(cut, last))
         states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
         last, cut = cut, find_cut(data, states, n_outliers, keys, look)
@@ -203,10 +207,17 @@ def _near(cut: Cut, last: Cut | None) -> Near | None:
     return Near(cut.value / factor, cut.value * factor)
 
 
-def _slack(movement: NDArray[np.float64]) -> Slack:
+def _gaps(data: Execution, centers: NDArray[np.floating]) -> NDArray[np.float32]:
+    """For each centre a distance than which no other is nearer, unless there are many."""
+    if len(centers) > MOST_GAPS * data.n_rows:
+        return NO_GAPS
+    return assigned(Chunk(centers, NO_WEIGHTS, 0), centers).others
+
+
+def _slack(movement: NDArray[np.float64], gaps: NDArray[np.float32]) -> Slack:
     """How far the centre that moved most has moved, and how far any other, rounded up."""
     farthest = int(movement.argmax())
     others = movement.copy()
     others[farthest] = 0
     up = 1 + 4 * float(np.finfo(np.float32).eps)
-    return Slack(farthest, up * sqrt(movement[farthest]), up * sqrt(others.max()))
+    return Slack(farthest, up * sqrt(movement[farthest]), up * sqrt(others.max()), gaps)

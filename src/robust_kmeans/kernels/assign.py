@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import squared_distance
@@ -37,15 +38,20 @@ COMPARED = 2**13
 OFTEN = 0.25
 
 
+NO_GAPS: NDArray[np.float32] = np.empty(0, np.float32)
+
+
 class Slack(NamedTuple):
     """How far other centres have moved at most, from a row's own: rounded up to float32.
 
     For rows of the centre `farthest`, which moved most, that is `second`; for all others, `first`.
+    And for each centre a distance than which no other is nearer to it now, if it is known.
     """
 
     farthest: int
     first: float
     second: float
+    gaps: NDArray[np.float32] = NO_GAPS
 
 
 ALL_IN_DOUBT = Slack(0, np.inf, np.inf)
@@ -142,8 +148,9 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
 
     If all centres but a row's own were at least `others` away, and have moved by at most what
     `slack` says, then the row keeps its label while its own centre is nearer than the difference
-    (Hamerly's bound).  The margin covers the rounding of both sides, so that a label is kept
-    only where `assign` would find it again.
+    (Hamerly's bound); so it does while that is less than half as far away as any other is from it.
+    The margin covers the rounding of both sides, so that a label is kept only where `assign` would
+    find it again.
 
     IN   rows (m, d), centers (k, d): moved; slack; labels (m,), others (m,), float32
     OUT  d2 (m,): to the moved own centre; others_out (m,), float32: the bound after the move;
@@ -152,16 +159,23 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     real = d2.dtype.type
     eps = np.finfo(d2.dtype).eps
     margin = real(1 + 2 * direct_error(rows))
-    rounding = np.float32(1 - 4 * np.finfo(np.float32).eps)
+    single = np.finfo(np.float32)
+    up, down = np.float32(1 + 4 * single.eps), np.float32(1 - 4 * single.eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = real(np.finfo(d2.dtype).tiny / eps)
     farthest, first, second = slack.farthest, np.float32(slack.first), np.float32(slack.second)
     doubtful = np.empty(rows.shape[0], np.uint8)
-    # Three loops, of which the compiler vectorises the second.
+    gaps = np.zeros(rows.shape[0], np.float32)
+    # Loops of which the compiler vectorises the third.
     for i in range(rows.shape[0]):
         d2[i] = squared_distance(rows, i, centers, labels[i])
+    if slack.gaps.shape[0] > 0:
+        for i in range(rows.shape[0]):
+            gaps[i] = slack.gaps[labels[i]]
     for i in range(rows.shape[0]):
-        bound = others[i] * rounding - (second if labels[i] == farthest else first)
+        own = np.sqrt(max(np.float32(d2[i]), single.tiny)) * up
+        moved = others[i] * down - (second if labels[i] == farthest else first)
+        bound = max(moved, (gaps[i] - own) * down)
         others_out[i] = bound
         square = real(bound) * real(bound)
         doubtful[i] = not ((bound > 0) & (square > smallest) & (d2[i] * margin < square))
