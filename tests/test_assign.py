@@ -43,11 +43,20 @@ def barely_above_nothing(random, n_rows, n_features):
     return 1e-21 * gaussian(random, n_rows, n_features)
 
 
+def with_squares_below_float64(random, n_rows, n_features):
+    return 10.0 ** random.choice([-160, -162, -170], size=(n_rows, 1)) * gaussian(
+        random, n_rows, n_features
+    )
+
+
 def huge(random, n_rows, n_features):
     return 1e15 * gaussian(random, n_rows, n_features)
 
 
-KINDS = [gaussian, far_from_the_origin, ties, of_all_sizes, tiny, barely_above_nothing, huge]
+KINDS = [
+    gaussian, far_from_the_origin, ties, of_all_sizes, tiny, barely_above_nothing,
+    with_squares_below_float64, huge,
+]  # fmt: skip
 
 
 def data(kind, n_rows, n_features, k, dtype, seed=0):
@@ -167,6 +176,13 @@ def test_float32_decides_nearly_all_float64_rows_of_any_scale(n_features, k, sca
     X, centers = data(gaussian, 1000, n_features, k, np.float64)
     centers[-1] += 1
     assert undecided_in_float32(X * scale, centers * scale) < 0.02
+
+
+def test_what_float64_cannot_tell_apart_float32_does_not_either():
+    # All squares are 0: the first centre is the nearest, as in the plain loop.
+    X, centers = np.full((100, 1), 2e-170), np.array([[1e-170], [0.0], [2e-170]])
+    check_against_the_plain_loop(X, centers)
+    assert (assigned(X, centers)[0] == 0).all()
 
 
 @NARROW_AND_WIDE

@@ -160,7 +160,8 @@ def doubtful_rows(rows, centers, slack, labels, others, d2, others_out, out):
     eps = np.finfo(d2.dtype).eps
     margin = real(1 + 2 * direct_error(rows))
     single = np.finfo(np.float32)
-    up, down = np.float32(1 + 4 * single.eps), np.float32(1 - 4 * single.eps)
+    up = np.float32(1 + direct_error(rows) + 4 * single.eps)
+    down = np.float32(1 - 4 * single.eps)
     # Below this, squares have lost digits and no margin holds.
     smallest = real(np.finfo(d2.dtype).tiny / eps)
     farthest, first, second = slack.farthest, np.float32(slack.first), np.float32(slack.second)

@@ -156,7 +156,8 @@ def transpose_square(
 
     The square is one register wide and high: rows positions[at], positions[at + 1], …; features
     from `first` on, `n_values` of them, which become lines of the tile, `stride` apart.  For a tile
-    of fewer digits than rows have, values are multiplied by `scale`, and then rounded.
+    of fewer digits than rows have, values are multiplied by `scale`, and then rounded; `scale` must
+    be 1 for any other.
     """
     width = 8 * REGISTER_BYTES // tile.dtype.bitwidth
     integer = ir.IntType(32)

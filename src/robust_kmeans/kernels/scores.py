@@ -11,8 +11,8 @@ With rows x and centres c shifted by an origin amid the centres, ‖x − c‖²
 4. the second-best score, less rounding, bounds the distance to all other centres.
 
 Scores may have fewer digits than the rows: in float32 they take half the time, and are enough for
-nearly all float64 rows.  (A row that is far from the origin and near two centres is left undecided
-there, as the bound would be vague.)  D² itself always comes from `squared_distance`.
+nearly all float64 rows.  (A row is left undecided there if it is much nearer to its second centre
+than to the origin, as the bound would be vague.)  D² itself has the bits of `squared_distance`.
 
 Costs for m rows, k centres, d features: one reading of the rows and m·k·d fused operations.
 """
@@ -51,11 +51,16 @@ FEATURES = 64
 ROW_BYTES = 2**18
 # So many centres show where the middle of all is.
 SAMPLE = 9
-# Float32 must tell the squared distance of the second centre to this share of it.
+# Float32 must tell the squared distance of the second centre to this share of it: the bound then
+# is at most twice as vague, and local search, which takes it for that distance, hardly misled.
 VAGUE = 2**-7
 # In float32, float64 values are scaled so that the farthest centre is 2⁴⁰ from the origin: rows may
 # be a million times as far away, and centres by 2⁻⁸⁰ nearer, before squares leave its range.
 FARTHEST = 40
+# And by no more than 2⁴⁶⁰: squares that are lost in float64 are then lost in float32, too.
+MOST_SCALED = 460
+# Labels are floats while rows are compared: whole numbers up to this one are exact in float32.
+MOST_LABELS = 2**24
 
 
 class Packed(NamedTuple):
@@ -92,10 +97,10 @@ def pack(centers: Floats) -> Comparable:
     some = centers[:: -(-len(centers) // SAMPLE)]
     origin = np.sort(some, axis=0)[len(some) // 2]
     fine = _packed(centers, origin, 1.0, centers.dtype)
-    if centers.dtype == np.float32:
+    if centers.dtype == np.float32 or len(centers) >= MOST_LABELS:
         return Comparable(fine, fine)
     farthest = np.abs(centers - origin).max()
-    scale = 2.0 ** min(FARTHEST - int(np.frexp(farthest)[1]), 1000) if farthest > 0 else 1.0
+    scale = 2.0 ** min(FARTHEST - int(np.frexp(farthest)[1]), MOST_SCALED) if farthest > 0 else 1.0
     return Comparable(_packed(centers, origin, scale, np.dtype(np.float32)), fine)
 
 
@@ -104,7 +109,7 @@ def _packed(centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.fl
     factors = np.zeros(4 * n_groups * centers.shape[1], dtype)
     norms = np.full(4 * n_groups, np.inf, dtype)
     error = _pack(centers, origin, scale, factors, norms)
-    # Rounded rows are not measured.
+    # In rounded values rows are only compared, not measured: there is nothing to look up.
     columns = columns_of(centers) if dtype == centers.dtype else np.empty(0, dtype)
     return Packed(origin, scale, factors, norms, error, columns)
 
@@ -164,7 +169,6 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
     distances, own = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
-    # Labels as floats, which are exact as long as there are less than 2²⁴ centres.
     winner = aligned_empty(lanes, dtype)
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(dtype).tiny

@@ -23,8 +23,8 @@ from robust_kmeans.kernels.row_registers import squared_distance
 def losses(d2, labels, others, weights, limit, loss):
     """What each centre's rows would lose without it.
 
-    IN   d2 (m,), labels (m,), others (m,): distance to the nearest other centre; weights (m,)
-         or (0,); limit
+    IN   d2 (m,), labels (m,), others (m,): distance to the nearest other centre, or a little less;
+         weights (m,) or (0,); limit
     OUT  loss (k,), float64, added to
     """
     weighted = weights.shape[0] > 0
