@@ -37,7 +37,6 @@ UNASKED = 15
 COMPARED = 2**13
 OFTEN = 0.25
 
-
 NO_GAPS: NDArray[np.float32] = np.empty(0, np.float32)
 
 
