@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution, States, Watch
 from robust_kmeans.sweeps.base import Chunk, NotAtHand, Step, Summary, Work
 
-# A light sweep over so many rows is over before another thread is awake.
-FEW_ROWS = 2**19
+# Sweeps over so many rows are over before another thread is awake.
+FEW_ROWS = {Work.LIGHT: 2**19, Work.TAKING: 2**19, Work.GLANCE: 2**21}
 
 
 class Supply:
@@ -113,8 +113,7 @@ class OnThreads(Execution):
                 if tell is not None and (n_done := sum(done)) < self.n_rows:
                     tell(n_done)
 
-        light = work in (Work.LIGHT, Work.TAKING)
-        alone = self._pool is None or (light and self.n_rows <= FEW_ROWS)
+        alone = self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
         try:
             helpers = [] if alone else self._start_helpers(work_off)
             # Only the calling thread tells: what hears of it may raise, or draw on a screen.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import squared_distance
-from robust_kmeans.kernels.scores import as_bound, compare, direct_error
+from robust_kmeans.kernels.scores import compare, direct_bound, direct_error
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -95,9 +95,7 @@ def _assign_directly(rows, i, centers, labels, d2, others):
         elif distance < second:
             second = distance
     d2[i] = best
-    tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
-    bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
-    others[i] = as_bound(bound, centers)
+    others[i] = direct_bound(rows, second, centers)
 
 
 @jit
@@ -116,12 +114,14 @@ def reassign(
     """
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
-    block = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
-    found = np.empty(UNASKED * block, np.int32)
+    cached = max(fewest, min(COMPARED, BLOCK_BYTES // (n_features * rows.itemsize)))
+    block = min(most, cached)
+    found = np.empty(cached, np.int32)
     bounded = slack.first < np.inf
-    asking, start = bounded, 0
+    start = n_unasked = 0
     while start < n_rows:
-        part = slice(start, min(start + (block if asking else UNASKED * block), n_rows))
+        asking = bounded and n_unasked <= 0
+        part = slice(start, min(start + (block if asking else cached), n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
         n_found = x.shape[0]
         if asking:
@@ -129,11 +129,12 @@ def reassign(
                 x, centers, slack, before, others_before[part], own, others[part], found
             )
             after[:] = before
-            asking = n_found <= MOSTLY * x.shape[0]
+            if n_found > MOSTLY * x.shape[0]:
+                n_unasked = UNASKED * block
         else:
             for i in range(n_found):
                 found[i] = i
-            asking = bounded
+            n_unasked -= n_found
         assign(x, found[:n_found], centers, packed, after, own, others[part])
         if kept.shape[0] > 0:
             n_changed = changed_rows(before, after, found[:n_found])

@@ -70,13 +70,14 @@ def lines_for(n_features):
 
 
 @jit
-def distances_to_own(tile, columns, n_lines, label):
+def distances_to_own(tile, columns, n_features, label):
     """D² of the rows of a tile, each to the centre with its label.
 
     Features are added up in pairs, those eight apart first, then four, two and one.
 
     IN   tile (n_lines·lanes,), columns; label: `Lanes`
     """
+    n_lines = lines_for(n_features)
     lanes, length = n_lanes(tile), columns.shape[0] // n_lines
     total = half = quarter = spread(tile.dtype.type(0))
     for h in range(2):
@@ -84,8 +85,8 @@ def distances_to_own(tile, columns, n_lines, label):
             for f in range(g, min(n_lines, 8), 4):
                 difference = load(tile, f * lanes) - look_up(columns, f * length, length, label)
                 pair = difference * difference
-                if n_lines > 8:
-                    other = f + 8
+                other = f + 8
+                if other < n_features:
                     difference = load(tile, other * lanes) - look_up(
                         columns, other * length, length, label
                     )

@@ -34,7 +34,7 @@ def squared_distance(_typing, rows, _i, centers, _j):
     """
 
     def emit(context, builder, signature, arguments):
-        return _squared_distances(context, builder, signature, arguments, 1)[0]
+        return _squared_distances(context, builder, signature, arguments, 1, 1)[0]
 
     return rows.dtype(rows, types.intp, centers, types.intp), emit
 
@@ -48,43 +48,73 @@ def four_squared_distances(_typing, rows, _i, centers, _j):
     four = types.UniTuple(rows.dtype, 4)
 
     def emit(context, builder, signature, arguments):
-        found = _squared_distances(context, builder, signature, arguments, 4)
+        found = _squared_distances(context, builder, signature, arguments, 1, 4)
         return context.make_tuple(builder, four, found)
 
     return four(rows, types.intp, centers, types.intp), emit
 
 
+@intrinsic
+def two_by_two_squared_distances(_typing, rows, _i, _other, centers, _j):
+    """`squared_distance`, to the bit, of rows i and `other`, and of the centres j and j + 1.
+
+    Of row i first.  Each centre is read once for both.
+    """
+    four = types.UniTuple(rows.dtype, 4)
+
+    def emit(context, builder, signature, arguments):
+        found = _squared_distances(context, builder, signature, arguments, 2, 2)
+        return context.make_tuple(builder, four, found)
+
+    return four(rows, types.intp, types.intp, centers, types.intp), emit
+
+
 def _squared_distances(
-    context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any, n_centers: int
+    context: Any,
+    builder: ir.IRBuilder,
+    signature: Any,
+    arguments: Any,
+    n_rows: int,
+    n_centers: int,
 ) -> list[Any]:
+    """Of each row all centres: the arguments are an array, some rows of it; another, the first."""
     lanes = lanes_of(signature.args[0].dtype)
     width = lanes.width
     row_data, center_data = (
         cgutils.create_struct_proxy(signature.args[i])(context, builder, arguments[i])
-        for i in (0, 2)
+        for i in (0, 1 + n_rows)
     )
     n_features = cgutils.unpack_tuple(builder, row_data.shape)[1]
     whole = n_features.type
-    i, j = (builder.sext(arguments[at], whole) for at in (1, 3))
-    row = builder.gep(row_data.data, [builder.mul(i, n_features)])
+
+    def line(data, number):
+        number = builder.sext(number, whole) if number.type != whole else number
+        return builder.gep(data, [builder.mul(number, n_features)])
+
+    rows = [line(row_data.data, i) for i in arguments[1 : 1 + n_rows]]
+    first_center = builder.sext(arguments[-1], whole)
     centers = [
-        builder.gep(center_data.data, [builder.mul(builder.add(j, whole(c)), n_features)])
-        for c in range(n_centers)
+        line(center_data.data, builder.add(first_center, whole(c))) for c in range(n_centers)
     ]
     nothing = ir.Constant(ir.VectorType(LLVM_TYPES[lanes.dtype], width), None)
     totals = [
-        [cgutils.alloca_once_value(builder, nothing) for _ in range(REGISTERS)] for _ in centers
+        [
+            [cgutils.alloca_once_value(builder, nothing) for _ in range(REGISTERS)]
+            for _ in centers
+        ]
+        for _ in rows
     ]
 
     def add(register, first, load):
         """Add the squares of one register's differences to all totals."""
-        x = load(pointers(builder, row, first, lanes)[register])
-        for center, total in zip(centers, totals, strict=True):
-            y = load(pointers(builder, center, first, lanes)[register])
-            difference = builder.fsub(x, y, flags=IN_ORDER)
-            before = builder.load(total[register])
-            after = multiply_add(builder, difference, difference, before)
-            builder.store(after, total[register])
+        y = [load(pointers(builder, center, first, lanes)[register]) for center in centers]
+        for row, row_totals in zip(rows, totals, strict=True):
+            x = load(pointers(builder, row, first, lanes)[register])
+            for center, total in zip(y, row_totals, strict=True):
+                difference = builder.fsub(x, center, flags=IN_ORDER)
+                before = builder.load(total[register])
+                after = multiply_add(builder, difference, difference, before)
+                builder.store(after, total[register])
 
     def load_all(place):
         value = builder.load(place)
@@ -102,7 +132,11 @@ def _squared_distances(
         with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
             mask = _lanes_below(builder, count, width, register * width)
             add(register, n_whole, lambda place, mask=mask: _load_some(builder, place, mask))
-    return [_total(builder, [builder.load(part) for part in total]) for total in totals]
+    return [
+        _total(builder, [builder.load(part) for part in total])
+        for row_totals in totals
+        for total in row_totals
+    ]
 
 
 @intrinsic

@@ -49,6 +49,9 @@ Floats = NDArray[np.floating]
 FEATURES = 64
 # Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
 ROW_BYTES = 2**18
+# Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
+# more of them float64 does.
+FEW = 8
 # So many centres show where the middle of all is.
 SAMPLE = 9
 # Float32 must tell the squared distance of the second centre to this share of it: the bound then
@@ -175,6 +178,7 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     rounded = real(1 - 4 * np.finfo(np.float32).eps)
     direct = real(direct_error(rows))
     coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
+    most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
     n_undecided = 0
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
@@ -234,11 +238,12 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                     s1 = s1 + load(scores, (j + 1) * lanes)
                     s2 = s2 + load(scores, (j + 2) * lanes)
                     s3 = s3 + load(scores, (j + 3) * lanes)
-                if first + FEATURES < n_features:
+                if scores.shape[0] > 0:
                     store(scores, j * lanes, s0)
                     store(scores, (j + 1) * lanes, s1)
                     store(scores, (j + 2) * lanes, s2)
                     store(scores, (j + 3) * lanes, s3)
+                if first + FEATURES < n_features:
                     continue
                 for number, score in ((j, s0), (j + 1, s1), (j + 2, s2), (j + 3, s3)):
                     runner_up = minimum(runner_up, maximum(nearest, score))
@@ -250,7 +255,7 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
             bounds[i] = as_bound(distances[i] * unit, centers)
         store(winner, 0, label)
         if looked_up:
-            store(own, 0, distances_to_own(raw, packed.columns, n_lines, label))
+            store(own, 0, distances_to_own(raw, packed.columns, n_features, label))
         if looked_up and size == lanes and positions[lanes - 1] - positions[0] == lanes - 1:
             row = positions[0]
             store(labels, row, label)
@@ -281,10 +286,63 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                 certain = best[i] + margin_here < second[i] * (real(1) - direct)
                 if coarse:
                     certain &= squares[i] * vague <= squares[i] + second[i]
-                if not certain:
+                if certain:
+                    continue
+                if scores.shape[0] == 0 or not _decide(
+                    rows, positions[i], centers, packed, scores[i::lanes], squares[i], most,
+                    labels, d2, others,
+                ):  # fmt: skip
                     undecided[n_undecided] = positions[i]
                     n_undecided += 1
     return n_undecided
+
+
+@jit
+def _decide(rows, i, centers, packed, scores, square, most, labels, d2, others):
+    """The nearest centre of row i by direct differences, and whether it was found.
+
+    Only those are measured that may be nearest or second, as far as scores tell; none, if they are
+    more than `most`.
+
+    IN   rows (m, d), i; centers (k, d), and `packed`; scores (k,), square: of the row; most
+    OUT  at i: labels (m,), d2 (m,), others (m,)
+    """
+    real = packed.factors.dtype.type
+    error, direct = real(packed.error), real(direct_error(rows))
+    above = (error + direct) * square + np.finfo(packed.factors.dtype).tiny
+    first = runner_up = real(np.inf)
+    for j in range(centers.shape[0]):
+        upper = scores[j] + (above + error * (real(2) * packed.norms[j]))
+        if upper < first:
+            first, runner_up = upper, first
+        elif upper < runner_up:
+            runner_up = upper
+    n_near = 0
+    for j in range(centers.shape[0]):
+        n_near += not runner_up < scores[j] * (real(1) - direct)
+    if n_near > most:
+        return False
+    best = second = rows.dtype.type(np.inf)
+    for j in range(centers.shape[0]):
+        if runner_up < scores[j] * (real(1) - direct):
+            continue
+        distance = squared_distance(rows, i, centers, j)
+        if distance < best:
+            best, second = distance, best
+            labels[i] = j
+        elif distance < second:
+            second = distance
+    d2[i] = best
+    others[i] = direct_bound(rows, second, centers)
+    return True
+
+
+@jit
+def direct_bound(rows, square, centers):
+    """A distance of which `squared_distance` may have made this square, or a little less."""
+    tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
+    bound = np.sqrt(max(square * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
+    return as_bound(bound, centers)
 
 
 @jit

@@ -156,6 +156,7 @@ class Work(Enum):
     READING = "all rows"
     STATES = "the state of each row, and no rows"
     LIGHT = "the same, and it is over before another thread would be awake"
+    GLANCE = "the same, and it does nothing but to compare or to add up one value per row"
     TAKING = "as light, but for a few rows that it takes here and there"
 
 

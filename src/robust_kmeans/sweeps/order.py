@@ -174,6 +174,6 @@ def _cost_below(chunk: Chunk, state: RowState, value: float) -> tuple[RowState, 
 
 
 HISTOGRAM = Sweep(_histogram, add_histograms, work=Work.LIGHT)
-ROWS_WITHIN = Sweep(_rows_within, _join_found, work=Work.LIGHT)
-MASS_AT = Sweep(_mass_at, in_chunk_order, work=Work.LIGHT)
-COST_BELOW = Sweep(_cost_below, add_numbers, work=Work.LIGHT)
+ROWS_WITHIN = Sweep(_rows_within, _join_found, work=Work.GLANCE)
+MASS_AT = Sweep(_mass_at, in_chunk_order, work=Work.GLANCE)
+COST_BELOW = Sweep(_cost_below, add_numbers, work=Work.GLANCE)

@@ -84,6 +84,6 @@ def _add_below(parts: Sequence[Below]) -> Below:
     return Below(sum(part.weight for part in parts), sum(part.cost for part in parts))
 
 
-MASS = Sweep(_mass, in_chunk_order, work=Work.LIGHT)
+MASS = Sweep(_mass, in_chunk_order, work=Work.GLANCE)
 CROSS_OUT = Sweep(_cross_out, nothing, work=Work.LIGHT)
 BELOW = Sweep(_below, _add_below, work=Work.LIGHT)
