@@ -6,9 +6,10 @@ runs must give the same centres to the bit.  Seeding is `robust-k-means||`, then
 rest.  Runs take turns, and ratios are of medians.
 
 What else is timed: a sweep that does nothing, as a message to the workers and as tasks; and fits
-in which a worker is killed halfway: how much longer they take, how much of that is the one sweep
-in which its blocks and states are made again, and how much longer the sweeps from there on take in
-a fit that begins with the blocks as the loss has left them, nearly all on one worker.
+in which a worker is killed halfway.  How much longer they take is compared with what is lost: the
+time in which that worker, beside the other one, had made its blocks and done its part of the sweeps
+so far, both timed in the same cluster before.  And with the one sweep in which what is lost is made
+again, which is less work than all sweeps so far: states are made from the last centres.
 
     python benchmarks/on_dask.py [--rows N] [--repeats N] [--quick]
 """
@@ -105,17 +106,18 @@ def kill(bounds: NDArray[np.int64], repeats: int) -> None:
     for _ in range(repeats):
         # A cluster of its own, because afterwards one worker has nearly all blocks.
         with workers(N_WORKERS) as client:
-            blocks = persisted(client, lazy_rows(bounds))
-            two, centers = sweep_seconds(client, blocks)
-            half = len(two) // 2
+            persisted(client, lazy_rows(bounds))  # load what makes blocks
+            made, blocks = timed(lambda client=client: persisted(client, lazy_rows(bounds)))
+            usual, centers = sweep_seconds(client, blocks)
+            half = len(usual) // 2
             with Watched(blocks, client, kill_at=half) as data:
                 np.testing.assert_array_equal(fit(data).centers, centers)
-            one, _ = sweep_seconds(client, blocks)
-        fewer = (one - two)[half:].sum()
-        runs.append((sum(data.seconds) - two.sum(), data.seconds[half] - two[half], fewer))
+        longer, again = sum(data.seconds) - usual.sum(), data.seconds[half] - usual[half]
+        runs.append((longer, made, usual[:half].sum(), again))
     for run in runs:
-        say("killed: longer, again, one for two (s)", *run)
-    say("longer / again", np.median([longer / again for longer, again, _ in runs]))
+        say("killed: longer; blocks, sweeps; again", *run)
+    say("longer / blocks and sweeps", np.median([run[0] / (run[1] + run[2]) for run in runs]))
+    say("longer / again", np.median([run[0] / run[3] for run in runs]))
 
 
 def sweep_seconds(client: Client, blocks: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
