@@ -197,6 +197,27 @@ def test_what_float32_cannot_decide_float64_does(n_features, k):
 
 
 @BOTH_DTYPES
+@pytest.mark.parametrize("n_features", [65, 130, 784])
+def test_of_wide_rows_only_centers_are_measured_that_scores_cannot_tell_apart(n_features, dtype):
+    # Two centres in each of a few clusters that are far apart.
+    random = np.random.RandomState(0)
+    middles = random.uniform(-1, 1, size=(6, n_features)) * (1e4 if dtype == np.float32 else 1e12)
+    X = middles[np.arange(3000) % 6] + random.standard_normal((3000, n_features))
+    X, centers = X.astype(dtype), X[:12].astype(dtype)
+    for packed in {id(packed): packed for packed in pack(centers)}.values():
+        labels, d2 = np.empty(3000, np.int32), np.empty(3000, dtype)
+        others, left = np.empty(3000, np.float32), np.empty(3000, np.int32)
+        positions = all_positions(3000)
+        assert compare(X, positions, centers, packed, labels, d2, others, left) == 0
+        plain = all_distances(X, centers)
+        np.testing.assert_array_equal(labels, plain.argmin(axis=1))
+        np.testing.assert_array_equal(d2, plain.min(axis=1))
+        second = np.sqrt(np.sort(plain, axis=1)[:, 1])
+        assert (others < second).all()
+        assert (others > 0.9999 * second).all(), "the second centre was measured, too"
+
+
+@BOTH_DTYPES
 @NARROW_AND_WIDE
 def test_the_bound_is_close_to_the_distance_of_the_second_center(n_features, k, dtype):
     X, centers = data(gaussian, 600, n_features, k, dtype)

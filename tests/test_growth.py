@@ -32,8 +32,9 @@ from tests.test_sampling import (
     seeds_of,
 )
 
-# On both sides of where rows count as wide: 64 features of float64, 128 of float32.
-WIDTHS = (1, 2, 9, 33, 63, 64, 127, 128, 200)
+# On both sides of where rows count as wide: 64 features of float64, 128 of float32; and such that
+# nine of them do not fit in the L1 cache.
+WIDTHS = (1, 2, 9, 33, 63, 64, 127, 128, 200, 784)
 
 
 @pytest.fixture

@@ -98,10 +98,7 @@ def _squared_distances(
     ]
     nothing = ir.Constant(ir.VectorType(LLVM_TYPES[lanes.dtype], width), None)
     totals = [
-        [
-            [cgutils.alloca_once_value(builder, nothing) for _ in range(REGISTERS)]
-            for _ in centers
-        ]
+        [[cgutils.alloca_once_value(builder, nothing) for _ in range(REGISTERS)] for _ in centers]
         for _ in rows
     ]
 
