@@ -3,7 +3,7 @@
 `compare` finds the nearest centre of nearly all rows.  What scores in float32 cannot tell, those in
 the dtype of the rows can; the few rows then left are decided by the plain loop over
 `squared_distance`: labels are equal to that loop's for all rows, and so is D², which always comes
-from there.
+from there.  (Of wide rows, whose scores are kept, `compare` itself measures the few in doubt.)
 
 After a move of the centres a bound tells for most rows that their label is still right (Hamerly,
 *Making k-means even faster*, SDM 2010): `reassign`.
@@ -29,7 +29,7 @@ from robust_kmeans.kernels.totals import recount_changed
 BLOCK_BYTES = 2**19
 BLOCK_ROWS = (256, 2048)
 # Where more rows than this share of a block are in doubt, it is cheaper not to ask; so many blocks
-# pass, all at once, before one is asked again.
+# pass before one is asked again.
 MOSTLY = 0.75
 UNASKED = 15
 # So many rows are compared in a row; where float32 leaves more than this share of them undecided,

@@ -7,7 +7,9 @@ With rows x and centres c shifted by an origin amid the centres, ‖x − c‖²
    tile stays in the L1 cache and every value of it is read once for four centres;
 2. sums over these features are added to the scores; with the last features the best score, its
    label and the second-best score are kept in registers;
-3. a label is certain where the second-best score is worse by more than rounding can explain;
+3. a label is certain where the second-best score is worse by more than rounding can explain; other
+   rows, if they are so wide that all their scores are at hand, are measured against the few centres
+   that may be nearest or second;
 4. the second-best score, less rounding, bounds the distance to all other centres.
 
 Scores may have fewer digits than the rows: in float32 they take half the time, and are enough for
