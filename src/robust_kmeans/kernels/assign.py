@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import squared_distance
-from robust_kmeans.kernels.scores import compare, direct_bound, direct_error
+from robust_kmeans.kernels.scores import compare, direct_error, measure_near
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -66,36 +66,33 @@ def assign(rows, which, centers, packed, labels, d2, others):
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """
-    undecided = np.empty(min(which.shape[0], COMPARED), np.int32)
-    coarser = packed.coarse.factors.itemsize < rows.itemsize
-    unasked = 0
-    for start in range(0, which.shape[0], COMPARED):
-        left = which[start : start + COMPARED]
-        if coarser and unasked == 0:
-            found = compare(rows, left, centers, packed.coarse, labels, d2, others, undecided)
-            unasked = UNASKED if found > OFTEN * left.shape[0] else 0
-            left = undecided[:found]
-        elif unasked > 0:
-            unasked -= 1
-        if left.shape[0] > 0:
-            found = compare(rows, left, centers, packed.fine, labels, d2, others, undecided)
-            for p in range(found):
-                _assign_directly(rows, undecided[p], centers, labels, d2, others)
+    _assign(rows, which, centers, packed, 0, labels, d2, others)
 
 
 @jit
-def _assign_directly(rows, i, centers, labels, d2, others):
-    """`assign` for row i by the plain loop over all centres."""
-    best = second = rows.dtype.type(np.inf)
-    for j in range(centers.shape[0]):
-        distance = squared_distance(rows, i, centers, j)
-        if distance < best:
-            best, second = distance, best
-            labels[i] = j
-        elif distance < second:
-            second = distance
-    d2[i] = best
-    others[i] = direct_bound(rows, second, centers)
+def _assign(rows, which, centers, packed, n_fine, labels, d2, others):
+    """`assign`, with the first `n_fine` parts in float64 at once; returns `n_fine` for later rows.
+
+    IN, OUT  as in `assign`
+    """
+    undecided = np.empty(min(which.shape[0], COMPARED), np.int32)
+    coarser = packed.coarse.factors.itemsize < rows.itemsize
+    for start in range(0, which.shape[0], COMPARED):
+        left = which[start : start + COMPARED]
+        if coarser and n_fine == 0:
+            found = compare(rows, left, centers, packed.coarse, labels, d2, others, undecided)
+            n_fine = UNASKED if found > OFTEN * left.shape[0] else 0
+            left = undecided[:found]
+        elif n_fine > 0:
+            n_fine -= 1
+        if left.shape[0] > 0:
+            found = compare(rows, left, centers, packed.fine, labels, d2, others, undecided)
+            for p in range(found):
+                # Without a limit, so all of them.
+                measure_near(
+                    rows, undecided[p], centers, packed.fine.norms, np.inf, labels, d2, others
+                )
+    return n_fine
 
 
 @jit
@@ -118,9 +115,9 @@ def reassign(
     block = min(most, cached)
     found = np.empty(cached, np.int32)
     bounded = slack.first < np.inf
-    start = n_unasked = 0
+    start = pause = n_fine = 0
     while start < n_rows:
-        asking = bounded and n_unasked <= 0
+        asking = bounded and pause <= 0
         part = slice(start, min(start + (block if asking else cached), n_rows))
         x, before, after, own = rows[part], labels_before[part], labels[part], d2[part]
         n_found = x.shape[0]
@@ -130,12 +127,12 @@ def reassign(
             )
             after[:] = before
             if n_found > MOSTLY * x.shape[0]:
-                n_unasked = UNASKED * block
+                pause = UNASKED * block
         else:
             for i in range(n_found):
                 found[i] = i
-            n_unasked -= n_found
-        assign(x, found[:n_found], centers, packed, after, own, others[part])
+            pause -= n_found
+        n_fine = _assign(x, found[:n_found], centers, packed, n_fine, after, own, others[part])
         if kept.shape[0] > 0:
             n_changed = changed_rows(before, after, found[:n_found])
             recount_changed(x, found[:n_changed], before, after, kept[part], centers, sums, mass)

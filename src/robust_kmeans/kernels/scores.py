@@ -324,9 +324,24 @@ def _decide(rows, i, centers, packed, scores, square, most, labels, d2, others):
         n_near += not runner_up < scores[j] * (real(1) - direct)
     if n_near > most:
         return False
+    measure_near(rows, i, centers, scores, runner_up, labels, d2, others)
+    return True
+
+
+@jit
+def measure_near(rows, i, centers, scores, most, labels, d2, others):
+    """The nearest centre of row i by direct differences, among those with scores up to `most`.
+
+    With scores above it by more than direct differences can be off, a centre is neither the nearest
+    nor the second.
+
+    IN   rows (m, d), i; centers (k, d), scores (k,) or more, most
+    OUT  at i: labels (m,), d2 (m,), others (m,)
+    """
+    kept = scores.dtype.type(1) - scores.dtype.type(direct_error(rows))
     best = second = rows.dtype.type(np.inf)
     for j in range(centers.shape[0]):
-        if runner_up < scores[j] * (real(1) - direct):
+        if most < scores[j] * kept:
             continue
         distance = squared_distance(rows, i, centers, j)
         if distance < best:
@@ -335,16 +350,9 @@ def _decide(rows, i, centers, packed, scores, square, most, labels, d2, others):
         elif distance < second:
             second = distance
     d2[i] = best
-    others[i] = direct_bound(rows, second, centers)
-    return True
-
-
-@jit
-def direct_bound(rows, square, centers):
-    """A distance of which `squared_distance` may have made this square, or a little less."""
     tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
-    bound = np.sqrt(max(square * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
-    return as_bound(bound, centers)
+    bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
+    others[i] = as_bound(bound, centers)
 
 
 @jit
