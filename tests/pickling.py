@@ -23,6 +23,15 @@ def worker_process() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
+class KeptChunk(Chunk):
+    """A chunk whose states are values: no step may change the one that it is given."""
+
+    keeps_states = True
+
+    def __reduce__(self):
+        return KeptChunk, (self.rows, self.weights, self.start)
+
+
 class Pickling(Execution):
     """Rows in chunks, steps in another process."""
 
@@ -37,7 +46,9 @@ class Pickling(Execution):
         self.summary_sizes: dict[str, int] = {}
         self._pool = pool
         self._chunks = [
-            pickle.dumps(Chunk(rows[a:b], NO_WEIGHTS if weights is None else weights[a:b], int(a)))
+            pickle.dumps(
+                KeptChunk(rows[a:b], NO_WEIGHTS if weights is None else weights[a:b], int(a))
+            )
             for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)
         ]
 

@@ -233,11 +233,11 @@ def test_totals_that_are_kept_up_to_date_equal_those_added_up_anew(
     start = np.vstack([X[20:24], X[:2]])
     seen = []
 
-    def watched(data, states, cut, totals, centers):
-        seen.append((totals, data.summarise(UPDATE, states, UpdateShared(cut, centers))))
-        return moving(data, states, cut, totals, centers)
+    def watched(moving, cut, totals, centers):
+        seen.append((totals, moving.run(UPDATE, UpdateShared(cut, centers))))
+        return means(moving, cut, totals, centers)
 
-    moving = lloyd._means_or_farthest_inliers
+    means = lloyd._means_or_farthest_inliers
     monkeypatch.setattr(lloyd, "_means_or_farthest_inliers", watched)
     with open_data(X) as rows:
         placed = place(rows, start, 10)

@@ -4,34 +4,30 @@ Chawla & Gionis, *k-means--: a unified approach to clustering and outlier detect
 2013; the trimmed k-means of Cuesta-Albertos, Gordaliza & Matrán, Annals of Statistics 1997.
 Each of the three parts can only lower the trimmed cost ρ, so it never rises.
 
-After the first assignment, bounds tell for most rows that their nearest centre is still the
-same (Hamerly, *Making k-means even faster*, SDM 2010): how far others were and have moved since,
-and how far they are from that one.  They hold for outliers too, which can come back, and they
-change no bit of the result.
+After the first move, bounds tell for most rows that their nearest centre is still the same, and
+that they are still on the same side of the cut (`moving`).  They change no bit of the result.
 
-The clusters' totals are kept up to date: only rows that change their cluster, or the side of
+The clusters' totals and ρ are kept up to date: only rows that change their cluster, or the side of
 the cut, are added and taken away.  (With weights they are added up anew each time.)
 
-Cost per iteration: one reading of X (two with weights) and usually three passes over D²; only
-rows near a border between clusters are compared with all centres.  Rows that change sides are
-taken one by one: where these are slow to get, those near the cut are noted for that.
+Cost per iteration: a look at what is known of each row, and at those rows that are near a border
+between clusters or near the cut; usually three passes over D².  With weights, or from a disk, D² of
+all rows is kept exact: that is one reading of X (two with weights).  Rows that change sides are
+taken one by one: where these are slow to get, those near the cut are noted for that.  At the end
+one reading, where D² was not exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import exp, log, sqrt
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.assign import ALL_IN_DOUBT, NO_GAPS, Slack
-from robust_kmeans.kernels.scores import pack
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
+from robust_kmeans.moving import MovingCenters
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.distances import ASSIGN_MOVED, Moved, Near, assigned
 from robust_kmeans.sweeps.means import (
     FARTHEST_KEPT,
     MARK_KEPT,
@@ -41,15 +37,11 @@ from robust_kmeans.sweeps.means import (
     UpdateShared,
 )
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals
-from robust_kmeans.trimming import Placed, find_cut, place, where_to_look
+from robust_kmeans.trimming import Placed, place
 
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
 # them: no more than a digit or two as long as the cost has not fallen by more than this.
 STALE = 64.0
-# Centres are compared with each other while they are no more than this share of the rows.
-MOST_GAPS = 1 / 64
-# How far the cut is expected to move, as the logarithm of its D²: at least, and at most.
-LEAST_MOVED, MOST_MOVED = 0.01, 0.25
 
 
 @dataclass(frozen=True)
@@ -110,32 +102,32 @@ def trimmed_lloyd(
         states, now = _go_on(data, start, n_outliers)
     del start  # the memory of its states can then be used again
     _tell(now, report, keep)
-    last: Cut | None = None
+    rows = MovingCenters(data, states, now.centers, n_outliers, bounds=bounds)
+    del states
     # No cluster may end without an inlier: to mend that, a few iterations more are allowed.
     while len(now.history) <= max_iter + len(now.centers):
         centers, cut, totals = now.centers, now.cut, now.totals
         if len(now.history) > max_iter and totals.mass.all():
             break
-        moved = _means_or_farthest_inliers(data, states, cut, totals, centers)
+        moved = _means_or_farthest_inliers(rows, cut, totals, centers)
         movement = np.sum((moved.astype(np.float64) - centers) ** 2, axis=1)
         mended = movement[totals.mass == 0].any()
         limit = tol * cut.cost / (totals.mass.sum() * data.n_features)
         if movement.sum() <= limit and not mended:
             break
-        keys = where_to_look(data.dtype, cut) if n_outliers else None
-        slack = _slack(movement, _gaps(data, moved)) if bounds else ALL_IN_DOUBT
-        step = Moved(moved, pack(moved), slack, keys, _near(cut, last))
-        states, (look, changes) = data.run(ASSIGN_MOVED, states, step)
-        last, cut = cut, find_cut(data, states, n_outliers, keys, look)
+        cut, changes = rows.move(moved, movement, cut)
         cost_when_totalled = now.cost_when_totalled
-        if data.weighted or cut.cost * STALE < cost_when_totalled:
-            states, totals = data.run(UPDATE, states, UpdateShared(cut, moved))
-            cost_when_totalled = cut.cost
-        else:
-            states, cut_changes = data.run(UPDATE_CUT, states, UpdateShared(cut, moved))
-            totals = add_totals([totals.after_move(centers, moved), changes, cut_changes])
+        if not data.weighted:
+            same = replace(totals, cost=now.cut.cost).after_move(centers, moved)
+            cut_changes = rows.run(UPDATE_CUT, UpdateShared(cut, moved))
+            totals = add_totals([same, changes, cut_changes])
+            cut = replace(cut, cost=totals.cost)
+        if data.weighted or not cut.cost * STALE >= cost_when_totalled:
+            cut = rows.exact_cut()
+            totals, cost_when_totalled = rows.run(UPDATE, UpdateShared(cut, moved)), cut.cost
         now = Midway(moved, totals, cut, cost_when_totalled, (*now.history, cut.cost))
         _tell(now, report, keep)
+    states = rows.settled()
     return LloydRun(now.centers, states, now.cut, now.history, n_iter=len(now.history) - 1)
 
 
@@ -173,8 +165,7 @@ def _tell(
 
 
 def _means_or_farthest_inliers(
-    data: Execution,
-    states: States,
+    rows: MovingCenters,
     cut: Cut,
     totals: ClusterTotals,
     centers: NDArray[np.floating],
@@ -189,35 +180,8 @@ def _means_or_farthest_inliers(
     moved[filled] += totals.sums[filled] / totals.mass[filled, np.newaxis]
     empty = np.flatnonzero(~filled)
     if empty.size:
-        far = data.summarise(FARTHEST_KEPT, states, FarthestShared(cut, len(empty)))
+        rows.measure()
+        far = rows.run(FARTHEST_KEPT, FarthestShared(cut, len(empty)))
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
         moved[empty[: len(useful)]] = useful
     return moved
-
-
-def _near(cut: Cut, last: Cut | None) -> Near | None:
-    """Where the next cut is expected: it hardly moves farther than it did before."""
-    if not 0 < cut.value < np.inf:
-        return None
-    moved = MOST_MOVED
-    if last is not None and 0 < last.value < np.inf:
-        moved = 1.5 * abs(log(cut.value) - log(last.value))
-        moved = min(max(moved, LEAST_MOVED), MOST_MOVED)
-    factor = exp(moved)
-    return Near(cut.value / factor, cut.value * factor)
-
-
-def _gaps(data: Execution, centers: NDArray[np.floating]) -> NDArray[np.float32]:
-    """For each centre a distance than which no other is nearer, unless there are many."""
-    if len(centers) > MOST_GAPS * data.n_rows:
-        return NO_GAPS
-    return assigned(Chunk(centers, NO_WEIGHTS, 0), centers).others
-
-
-def _slack(movement: NDArray[np.float64], gaps: NDArray[np.float32]) -> Slack:
-    """How far the centre that moved most has moved, and how far any other, rounded up."""
-    farthest = int(movement.argmax())
-    others = movement.copy()
-    others[farthest] = 0
-    up = 1 + 4 * float(np.finfo(np.float32).eps)
-    return Slack(farthest, up * sqrt(movement[farthest]), up * sqrt(others.max()), gaps)

@@ -67,6 +67,8 @@ class Execution(ABC):
         How many rows weigh more than 0.
     least_weight : float
         The least weight above 0.
+    reads_whole : bool
+        Whether a reading takes as long if only a few rows are looked at.
     n_threads : int or None
         Threads that this process may use; None for all.
     watch : callable, optional
@@ -82,6 +84,7 @@ class Execution(ABC):
     n_weighty_rows: int
     least_weight: float
 
+    reads_whole: bool = False
     n_threads: int | None = None
     watch: Watch | None = None
 

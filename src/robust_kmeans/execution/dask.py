@@ -186,6 +186,8 @@ class OnBlocks(OnThreads):
         As for `open_dask`.
     """
 
+    reads_whole = True
+
     def __init__(
         self, array: Any, weights: NDArray[np.float64] | None, n_threads: int | None = None
     ) -> None:

@@ -176,7 +176,12 @@ def _if_there(step: Step[Any], chunk: Chunk, state: Any, shared: Any) -> tuple[A
 
 
 class BlockChunk(Chunk):
-    """A chunk whose rows are a block in the memory of a worker, or spilled by it."""
+    """A chunk whose rows are a block in the memory of a worker, or spilled by it.
+
+    A step is asked for again where the driver has not heard what came of it.
+    """
+
+    keeps_states = True
 
     def __init__(self, part: Part, blocks: MutableMapping[Any, Any]) -> None:
         self._describe(part.shape, part.dtype, part.weights, part.start)

@@ -60,6 +60,8 @@ class OnDisk(OnThreads):
         Another plan than `plan_chunks`.
     """
 
+    reads_whole = True
+
     def __init__(
         self,
         dataset: Dataset,

@@ -51,6 +51,8 @@ Floats = NDArray[np.floating]
 FEATURES = 64
 # Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
 ROW_BYTES = 2**18
+# Rows of a tile that lie among so many times as many are brought there one by one.
+DENSE = 4
 # Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
 # more of them float64 does.
 FEW = 8
@@ -181,17 +183,23 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     direct = real(direct_error(rows))
     coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
     most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
+    bounded = others.shape[0] > 0
     n_undecided = 0
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
     n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
-    n_ahead = lanes * n_features // n_steps + 1
-    share = lanes // (norms.shape[0] // 4) + 1
+    share, n_soon = lanes // (norms.shape[0] // 4) + 1, min(n_features, FEATURES)
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
         for i in range(lanes):
             positions[i] = which[start + min(i, size - 1)]
-        ahead = which[min(start + lanes, n_rows - 1)] * n_features
+        first_ahead, last_ahead = (
+            which[min(start + lanes, n_rows - 1)],
+            which[min(start + 2 * lanes, n_rows) - 1],
+        )
+        ahead = first_ahead * n_features
+        n_ahead = (last_ahead - first_ahead + 1) * n_features // n_steps + 1
+        dense = last_ahead - first_ahead < DENSE * lanes
         square = spread(real(0))
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
@@ -214,16 +222,20 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
             square = square + part
             for j in range(0, norms.shape[0], 4):
                 # The next rows come to the cache meanwhile, in the order in which they are stored;
-                # or, where they would be too many bytes, the next features of these rows.
-                if few_bytes:
+                # or one by one, where they are scattered; or, where they would be too many bytes,
+                # the next features of these rows.
+                if few_bytes and dense:
                     prefetch(rows, ahead, n_ahead)
                     ahead += n_ahead
                 else:
                     for i in range(j // 4 * share, min((j // 4 + 1) * share, lanes)):
                         soon = positions[i] * n_features + first + FEATURES
-                        if first + FEATURES >= n_features:
+                        if few_bytes or first + FEATURES >= n_features:
                             soon = which[min(start + lanes + i, n_rows - 1)] * n_features
-                        prefetch(rows, soon, FEATURES)
+                            soon += first if few_bytes else 0
+                        prefetch(rows, soon, n_soon)
+                        # The last of them may be in a line of the cache of its own.
+                        prefetch(rows, soon + n_soon - 1, 1)
                 s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
                 if first == 0:
                     s0, s1 = spread(norms[j]), spread(norms[j + 1])
@@ -251,10 +263,11 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                     runner_up = minimum(runner_up, maximum(nearest, score))
                     label = where(score < nearest, spread(real(number)), label)
                     nearest = minimum(score, nearest)
-        bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
-        store(distances, 0, square_root(maximum(bound, spread(real(0)))) * spread(rounded))
-        for i in range(lanes):
-            bounds[i] = as_bound(distances[i] * unit, centers)
+        if bounded:
+            bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
+            store(distances, 0, square_root(maximum(bound, spread(real(0)))) * spread(rounded))
+            for i in range(lanes):
+                bounds[i] = as_bound(distances[i] * unit, centers)
         store(winner, 0, label)
         if looked_up:
             store(own, 0, distances_to_own(raw, packed.columns, n_features, label))
@@ -263,12 +276,15 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
             store(labels, row, label)
             for i in range(lanes):
                 d2[row + i] = own[i]
-                others[row + i] = bounds[i]
+            if bounded:
+                for i in range(lanes):
+                    others[row + i] = bounds[i]
         else:
             for i in range(size):
                 row, number = positions[i], np.uint32(winner[i])
                 labels[row] = number
-                others[row] = bounds[i]
+                if bounded:
+                    others[row] = bounds[i]
                 if looked_up:
                     d2[row] = own[i]
                 else:
@@ -352,7 +368,8 @@ def measure_near(rows, i, centers, scores, most, labels, d2, others):
     d2[i] = best
     tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
     bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
-    others[i] = as_bound(bound, centers)
+    if others.shape[0] > 0:
+        others[i] = as_bound(bound, centers)
 
 
 @jit

@@ -140,32 +140,43 @@ def accumulate(
 def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
-    IN   rows (m, d), which (p,): positions of such rows; before (m,), after (m,): labels;
-         kept (m,): whether a row counts; centers (k, d)
+    Returns what they change in the cost.
+
+    IN   rows (m, d), which (p,): positions of such rows; before (p,) or more: what their labels
+         were, after (m,): what those of all rows are; kept (m,): whether a row counts; centers
+         (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
+    change = 0.0
     for p in range(which.shape[0]):
-        i = which[p]
+        i, old = which[p], before[p]
+        new = after[i]
         if kept[i]:
-            old, new = before[i], after[i]
             mass[old] -= 1.0
             mass[new] += 1.0
+            less = more = 0.0
             for f in range(rows.shape[1]):
                 value = np.float64(rows[i, f])
-                sums[old, f] -= value - np.float64(centers[old, f])
-                sums[new, f] += value - np.float64(centers[new, f])
+                from_old = value - np.float64(centers[old, f])
+                from_new = value - np.float64(centers[new, f])
+                sums[old, f] -= from_old
+                sums[new, f] += from_new
+                less += from_old * from_old
+                more += from_new * from_new
+            change += more - less
+    return change
 
 
 @jit
-def changed_sides(d2, start, value, boundary_row, kept, kept_out, which):
-    """The rows that a new cut moves to its other side; returns how many.
+def changed_sides(d2, start, value, boundary_row, kept, kept_out):
+    """Which rows a new cut keeps; returns whether any is on another side of it than before.
 
     IN   d2 (m,); start: global index of the first row; the cut; kept (m,): whether a row counts
-    OUT  kept_out (m,): whether it counts now; which (m,): positions of those that changed
+    OUT  kept_out (m,): whether it counts now
     """
     value = d2.dtype.type(value)
-    n_changed = 0
-    # Hardly any row is at the cut or changes sides: most blocks are compared and left.
+    any_changed = False
+    # Hardly any row is at the cut: most blocks are compared and left.
     for first in range(0, d2.shape[0], BLOCK):
         last = min(first + BLOCK, d2.shape[0])
         near, before, after = d2[first:last], kept[first:last], kept_out[first:last]
@@ -175,31 +186,38 @@ def changed_sides(d2, start, value, boundary_row, kept, kept_out, which):
             tied |= near[i] == value
         for i in range(last - first):
             changed |= after[i] ^ before[i]
-        if not (tied or changed):
-            continue
-        for i in range(first, last):
-            if d2[i] == value and start + i < boundary_row:
-                kept_out[i] = 0
-            if kept_out[i] != kept[i]:
-                which[n_changed] = i
-                n_changed += 1
-    return n_changed
+        if tied:
+            changed = np.uint8(0)
+            for i in range(last - first):
+                if near[i] == value and start + first + i < boundary_row:
+                    after[i] = 0
+                changed |= after[i] ^ before[i]
+        any_changed |= changed != 0
+    return any_changed
 
 
 @jit
 def recount_cut(rows, which, labels, kept, centers, sums, mass):
     """What rows of weight 1 that changed sides change in the totals of `accumulate`.
 
+    Returns what they change in the cost.
+
     IN   rows (p, d): such rows, which (p,): their positions; labels (m,), kept (m,): whether a
          row counts now; centers (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
+    change = 0.0
     for p in range(which.shape[0]):
         sign = 1.0 if kept[which[p]] else -1.0
         label = labels[which[p]]
         mass[label] += sign
+        square = 0.0
         for f in range(rows.shape[1]):
-            sums[label, f] += sign * (np.float64(rows[p, f]) - np.float64(centers[label, f]))
+            deviation = np.float64(rows[p, f]) - np.float64(centers[label, f])
+            sums[label, f] += sign * deviation
+            square += deviation * deviation
+        change += sign * square
+    return change
 
 
 @jit

@@ -42,6 +42,8 @@ class Chunk:
     Here they are an array; elsewhere they may lie on a disk and be read when asked for.
     """
 
+    keeps_states = False
+    """Whether a step may be asked again to go on from a state that it has been given before."""
     takes_notes = False
     """Whether a few rows by themselves are as slow to get as all: `note` those in need soon."""
 
@@ -62,7 +64,7 @@ class Chunk:
         self.dtype = dtype
         self.weights = read_only(weights)
         self.start = start
-        self._spare: dict[DTypeLike, list[NDArray[Any]]] = {}
+        self._spare: dict[np.dtype[Any], list[NDArray[Any]]] = {}
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -88,7 +90,7 @@ class Chunk:
 
         Asking the system for fresh memory in every sweep costs as much as the arithmetic.
         """
-        arrays = self._spare.setdefault(dtype, [])
+        arrays = self._spare.setdefault(np.dtype(dtype), [])
         array = _unused(arrays, _REFERENCES_WHEN_UNUSED)
         if array is None:
             array = self._fresh(dtype)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels.assign import Slack, assign, reassign
+from robust_kmeans.kernels.assign import assign
+from robust_kmeans.kernels.bounds import (
+    Bounds,
+    Ways,
+    measure_own,
+    other_distances,
+    reassign,
+    set_due,
+)
 from robust_kmeans.kernels.scores import Comparable, pack
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, all_positions, nothing
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
 Floats = NDArray[np.floating]
 Look = Histogram | None
+
+NO_BOUNDS: NDArray[np.float32] = np.empty(0, np.float32)
 
 
 class Centers(NamedTuple):
@@ -26,24 +37,57 @@ class Centers(NamedTuple):
     keys: KeyRange | None = None
 
 
-class Near(NamedTuple):
-    """A range of D²."""
+class Band(NamedTuple):
+    """A range of D² in which the cut is, and in which D² is exact."""
 
     low: float
     high: float
 
+    def holds(self, part: Band) -> bool:
+        """Whether it covers that range."""
+        return self.low <= part.low and part.high <= self.high
+
+
+EVERYWHERE = Band(0.0, np.inf)
+BEYOND = Band(np.inf, np.inf)
+"""Where the cut is that leaves all rows inside."""
+NOT_KNOWN = Band(np.inf, 0.0)
+"""Holds nothing."""
+
+
+class BoundedState(NamedTuple):
+    """What Lloyd keeps per row between moves; see `kernels.bounds`.
+
+    `d2` is exact within `band`; elsewhere it is that of an earlier move, on the same side of it.
+    `due` is empty if every row is looked at.  Steps write into these arrays, as nobody asks for an
+    earlier state again, where a chunk does not keep them.
+    """
+
+    d2: Floats
+    labels: NDArray[np.int32]
+    others: NDArray[np.floating]
+    due: NDArray[np.float32]
+    kept: NDArray[np.uint8]
+    band: Band
+
 
 class Moved(NamedTuple):
-    """Centres after a move, packed for all chunks at once, and how far they have moved at most.
+    """Centres after a move, packed for all chunks at once, and what is known of the way there.
 
-    The next cut is expected within `near`.
+    `ways_before` are those before this move.  The next cut is expected within `near`.
     """
 
     centers: Floats
     packed: Comparable
-    slack: Slack
+    ways_before: Ways
+    bounds: Bounds
     keys: KeyRange | None = None
-    near: Near | None = None
+    near: Band | None = None
+
+    @property
+    def band(self) -> Band:
+        """In which D² is to be exact."""
+        return Band(self.bounds.low, self.bounds.high)
 
 
 class Reassigned(NamedTuple):
@@ -78,25 +122,80 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     return RowState(d2, labels, others)
 
 
-def _assign_moved(chunk: Chunk, state: RowState, shared: Moved) -> tuple[RowState, Reassigned]:
-    """As `_assign`, to the bit, but comparing centres only for rows that bounds leave in doubt."""
-    centers, changes = shared.centers, no_totals(shared.centers)
-    d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
-    others = chunk.empty(np.float32)
-    reassign(
-        chunk.rows, centers, shared.packed, shared.slack, state.labels, state.others,
-        state.kept, labels, others, d2, changes.sums, changes.mass,
+def _assign_moved(
+    chunk: Chunk, state: RowState | BoundedState, shared: Moved
+) -> tuple[BoundedState, Reassigned]:
+    """As `_assign`, to the bit, for rows that may have a new label or be near the cut."""
+    state = _writable(chunk, state, shared)
+    every = not state.band.holds(shared.band)
+    changes = no_totals(shared.centers)
+    cost = reassign(
+        chunk.rows, shared.centers, shared.packed, shared.bounds, every,
+        state.labels, state.d2, state.others, state.due, state.kept, changes.sums, changes.mass,
     )  # fmt: skip
     if shared.near is not None and state.kept.size:
-        _note_undecided(chunk, d2, state.kept, shared.near)
-    look = look_at(chunk, d2, shared.keys)
-    return RowState(d2, labels, others, state.kept), Reassigned(look, changes)
+        _note_undecided(chunk, state.d2, state.kept, shared.near)
+    look = look_at(chunk, state.d2, shared.keys)
+    return state._replace(band=shared.band), Reassigned(look, replace(changes, cost=cost))
 
 
-def _note_undecided(chunk: Chunk, d2: Floats, kept: NDArray[np.uint8], near: Near) -> None:
+def _writable(chunk: Chunk, state: RowState | BoundedState, shared: Moved) -> BoundedState:
+    """A state that the step may write into, as it was before the move."""
+    if isinstance(state, BoundedState):
+        return _copied(chunk, state) if chunk.keeps_states else state
+    known = shared.bounds
+    bounded = known.gaps.size > 0
+    others = state.others if bounded else NO_BOUNDS
+    made = _copied(
+        chunk, BoundedState(state.d2, state.labels, others, NO_BOUNDS, state.kept, NOT_KNOWN)
+    )
+    # Where all rows are looked at, none is asked.
+    if bounded and shared.band != EVERYWHERE:
+        made = made._replace(due=chunk.empty(np.float32))
+    # Otherwise it would take as long to find out which rows need not be compared.
+    if bounded and known.measure_first:
+        before = known._replace(ways=shared.ways_before, gaps=np.zeros_like(known.gaps))
+        everywhere = all_positions(chunk.n_rows)
+        set_due(chunk.rows, everywhere, before, made.labels, made.d2, made.others, made.due)
+        made = made._replace(band=shared.band)
+    return made
+
+
+def _copied(chunk: Chunk, state: BoundedState) -> BoundedState:
+    def copy(array: NDArray[Any]) -> NDArray[Any]:
+        if array.size:
+            array, original = chunk.empty(array.dtype), array
+            array[:] = original
+        return array
+
+    d2, labels, others, due, kept, band = state
+    return BoundedState(copy(d2), copy(labels), copy(others), copy(due), kept, band)
+
+
+def _note_undecided(chunk: Chunk, d2: Floats, kept: NDArray[np.uint8], near: Band) -> None:
     """Note the rows that the next cut may put on the other side of it."""
     if chunk.takes_notes:
         chunk.note(np.flatnonzero(np.where(kept, d2 >= near.low, d2 <= near.high)))
+
+
+def _measure(
+    chunk: Chunk, state: RowState | BoundedState, centers: Floats
+) -> tuple[RowState | BoundedState, None]:
+    if isinstance(state, RowState):
+        return state, None
+    d2 = chunk.empty(chunk.dtype) if chunk.keeps_states else state.d2
+    measure_own(chunk.rows, centers, state.labels, d2)
+    return state._replace(d2=d2), None
+
+
+def _settle(chunk: Chunk, state: RowState | BoundedState, ways: Ways) -> tuple[RowState, None]:
+    if isinstance(state, RowState):
+        return state, None
+    others = chunk.empty(np.float32)
+    others[:] = 0
+    if state.others.size:
+        other_distances(state.labels, state.others, ways.others, others)
+    return RowState(state.d2, state.labels, others, state.kept), None
 
 
 def _assign_new(chunk: Chunk, state: RowState, new: NewCenters) -> tuple[RowState, None]:
@@ -118,3 +217,7 @@ def _add_reassigned(parts: Sequence[Reassigned]) -> Reassigned:
 ASSIGN = Sweep(_assign, add_histograms)
 ASSIGN_MOVED = Sweep(_assign_moved, _add_reassigned)
 ASSIGN_NEW = Sweep(_assign_new, nothing)
+MEASURE = Sweep(_measure, nothing)
+"""D² of all rows, where it is of an earlier move."""
+SETTLE = Sweep(_settle, nothing, work=Work.STATES)
+"""The states of `ASSIGN`, where D² is exact."""

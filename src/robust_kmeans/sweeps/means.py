@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,15 +63,13 @@ def _update_cut(
     chunk: Chunk, state: RowState, shared: UpdateShared
 ) -> tuple[RowState, ClusterTotals]:
     found, cut = no_totals(shared.centers), shared.cut
-    kept, which = chunk.empty(np.uint8), chunk.empty(np.int32)
-    n_changed = totals.changed_sides(
-        state.d2, chunk.start, cut.value, cut.row, state.kept, kept, which
-    )
-    if n_changed:
-        changed = which[:n_changed]
-        totals.recount_cut(
+    kept = chunk.empty(np.uint8)
+    if totals.changed_sides(state.d2, chunk.start, cut.value, cut.row, state.kept, kept):
+        changed = np.flatnonzero(kept != state.kept)
+        cost = totals.recount_cut(
             chunk.take(changed), changed, state.labels, kept, shared.centers, found.sums, found.mass
         )
+        found = replace(found, cost=cost)
     return state._replace(kept=kept), found
 
 

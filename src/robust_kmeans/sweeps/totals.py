@@ -11,17 +11,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class ClusterTotals:
-    """Per cluster, the weighted deviations of its kept rows from its centre, and their weight."""
+    """Per cluster, the weighted deviations of its kept rows from its centre, and their weight.
+
+    `cost` is what the rows of all clusters cost, where it is kept: their squared deviations.
+    """
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
+    cost: float = 0.0
 
     def after_move(
         self, before: NDArray[np.floating], after: NDArray[np.floating]
     ) -> ClusterTotals:
         """The same rows' deviations from centres that have moved."""
         shift = after.astype(np.float64) - before
-        return ClusterTotals(self.sums - self.mass[:, np.newaxis] * shift, self.mass)
+        sums = self.sums - self.mass[:, np.newaxis] * shift
+        # Σ‖x − c − s‖² is Σ‖x − c‖² − s·Σ(x − c) − s·Σ(x − c − s).
+        cost = self.cost - float(np.sum(shift * self.sums)) - float(np.sum(shift * sums))
+        return ClusterTotals(sums, self.mass, cost)
 
 
 def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:
@@ -31,8 +38,9 @@ def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:
 
 def add_totals(parts: Sequence[ClusterTotals]) -> ClusterTotals:
     """The totals of all parts, added in their order."""
-    sums, mass = parts[0].sums, parts[0].mass
+    sums, mass, cost = parts[0].sums, parts[0].mass, parts[0].cost
     for part in parts[1:]:
         sums = sums + part.sums
         mass = mass + part.mass
-    return ClusterTotals(sums, mass)
+        cost = cost + part.cost
+    return ClusterTotals(sums, mass, cost)
