@@ -6,15 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robust_kmeans.kernels import assign as kernels
+from robust_kmeans.kernels.dues import direct_error
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import squared_distance
-from robust_kmeans.kernels.scores import compare, direct_error, pack
+from robust_kmeans.kernels.scores import compare, pack
 from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
 
 WIDTHS = [*range(1, 41), 63, 64, 65, 127, 128, 129, 130, 784]
 BOTH_DTYPES = pytest.mark.parametrize("dtype", DTYPES)
+NOBODY = np.empty(0, np.float32)
 # One tile's width of features, and more.
 NARROW_AND_WIDE = pytest.mark.parametrize(("n_features", "k"), [(3, 9), (130, 37)])
 
@@ -159,7 +161,7 @@ def undecided_in_float32(X, centers):
     positions = all_positions(len(X))
     coarse = pack(centers).coarse
     assert coarse.factors.dtype == np.float32
-    return compare(X, positions, centers, coarse, labels, d2, others, left) / len(X)
+    return compare(X, positions, centers, coarse, labels, d2, others, NOBODY, left) / len(X)
 
 
 def far_apart_and_tight(n_rows, n_features, k):
@@ -208,7 +210,7 @@ def test_of_wide_rows_only_centers_are_measured_that_scores_cannot_tell_apart(n_
         labels, d2 = np.empty(3000, np.int32), np.empty(3000, dtype)
         others, left = np.empty(3000, np.float32), np.empty(3000, np.int32)
         positions = all_positions(3000)
-        assert compare(X, positions, centers, packed, labels, d2, others, left) == 0
+        assert compare(X, positions, centers, packed, labels, d2, others, NOBODY, left) == 0
         plain = all_distances(X, centers)
         np.testing.assert_array_equal(labels, plain.argmin(axis=1))
         np.testing.assert_array_equal(d2, plain.min(axis=1))

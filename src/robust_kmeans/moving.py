@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.bounds import NOTHING_KNOWN, Bounds, Ways
+from robust_kmeans.kernels.dues import NOTHING_KNOWN, Bounds, Ways
 from robust_kmeans.kernels.scores import pack
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
@@ -90,10 +90,12 @@ class MovingCenters:
         data = self._data
         before = self._journey
         self._centers = centers
-        self._journey = before.after(movement, data.dtype, data.n_features)
+        if self._bounds:
+            self._journey = before.after(movement, data.dtype, data.n_features)
         self._outlook = self._outlook.after(cut, everywhere=self._exact)
         keys = where_to_look(data.dtype, cut) if self._n_outliers else None
-        step = Moved(centers, pack(centers), before.ways, self._known(), keys, self._outlook.near)
+        known = self._known()
+        step = Moved(centers, pack(centers, known), before.ways, known, keys, self._outlook.near)
         look, changes = self.run(ASSIGN_MOVED, step)
         if self._n_outliers:
             cut = find_cut(data, self._states, self._n_outliers, keys, look)

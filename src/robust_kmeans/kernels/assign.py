@@ -32,27 +32,28 @@ def assign(rows, which, centers, packed, labels, d2, others):
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """
-    assign_more(rows, which, centers, packed, 0, labels, d2, others)
+    nobody = np.empty(0, np.float32)
+    assign_more(rows, which, centers, packed, 0, labels, d2, others, nobody)
 
 
 @jit
-def assign_more(rows, which, centers, packed, n_fine, labels, d2, others):
+def assign_more(rows, which, centers, packed, n_fine, labels, d2, others, due):
     """`assign`, with the first `n_fine` parts in float64 at once; returns `n_fine` for later rows.
 
-    IN, OUT  as in `assign`
+    IN, OUT  as in `assign`; due (m,) or (0,): see `dues`
     """
     undecided = np.empty(min(which.shape[0], COMPARED), np.int32)
     coarser = packed.coarse.factors.itemsize < rows.itemsize
     for start in range(0, which.shape[0], COMPARED):
         left = which[start : start + COMPARED]
         if coarser and n_fine == 0:
-            found = compare(rows, left, centers, packed.coarse, labels, d2, others, undecided)
+            found = compare(rows, left, centers, packed.coarse, labels, d2, others, due, undecided)
             n_fine = UNASKED if found > OFTEN * left.shape[0] else 0
             left = undecided[:found]
         elif n_fine > 0:
             n_fine -= 1
         if left.shape[0] > 0:
-            found = compare(rows, left, centers, packed.fine, labels, d2, others, undecided)
+            found = compare(rows, left, centers, packed.fine, labels, d2, others, due, undecided)
             for p in range(found):
                 # Without a limit, so all of them.
                 measure_near(

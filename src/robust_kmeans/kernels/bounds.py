@@ -1,22 +1,12 @@
 """After a move of the centres: the nearest centre of each row again, and few rows looked at.
 
-A row that was measured keeps its label while its own centre is nearer than all others, and it
-stays on its side of the cut while it is far enough from there.  Both are certain until centres have
-come a certain way, and that is all that is kept of it: a row's `due`.  If P is how far its own
-centre has come in all, and Q how far any other has at most, the row is left alone while P + Q < due
-(after Hamerly, *Making k-means even faster*, SDM 2010).  That is one comparison; its features are
-not read, and nothing is written.
-
-A row that is due is compared with all centres; or measured first, and compared where that leaves
-its label in doubt.  For how far other centres are there is a second bound: at least as far as
-they are from its own centre, less its distance.
+Rows are left alone until they are due (`dues`): that is one comparison; their features are not
+read, and nothing is written.  A row that is due is compared with all centres; or, where these are
+many values, measured first, and compared where that leaves its label in doubt.
 
 D² is exact for rows that were looked at in the last move.  Of others only the side of a band
 round the cut is certain, from `Bounds.low` to `Bounds.high`, and their last D² is on that side,
 too: who looks for rows within the band finds just those that are there.
-
-Rounding: ways are rounded up and dues down, so that a label is kept only where `assign` would find
-it again.
 
 Costs for m rows, k centres, d features: m comparisons; and what `assign` costs, and 3·d
 operations, for rows that are due.
@@ -24,17 +14,15 @@ operations, for rows that are due.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from robust_kmeans.kernels.assign import assign_more
 from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import load, n_lanes
+from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
-from robust_kmeans.kernels.scores import direct_error
+from robust_kmeans.kernels.scores import DENSE
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -43,41 +31,10 @@ BLOCK_BYTES = 2**19
 BLOCK_ROWS = (512, 8192)
 # So many rows are asked at a time whether they are due.
 ASKED = 512
-# A row that is due is asked for while so many others before it are measured.
-AHEAD = 16
 # Where more than this share of the rows that are due stay in doubt once they are measured, it is
 # cheaper to compare them at once; so many blocks pass before one is measured first again.
 MOSTLY = 0.75
 AT_ONCE = 15
-
-
-class Ways(NamedTuple):
-    """How far centres have come since a run began, added up and rounded up, per centre (k,).
-
-    `others` is the way of all others, at most; `together` that and the centre's own.
-    """
-
-    together: NDArray[np.float32]
-    others: NDArray[np.float32]
-
-
-class Bounds(NamedTuple):
-    """What is known of the centres, and the band of D² round the cut.
-
-    `gaps` (k,) is a distance than which no other centre is nearer.  With `measure_first` rows that
-    are due are measured before they are compared.
-    """
-
-    ways: Ways
-    gaps: NDArray[np.float32]
-    low: float
-    high: float
-    measure_first: bool
-
-
-NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
-NOTHING_KNOWN = Bounds(Ways(NOTHING, NOTHING), NOTHING, 0.0, np.inf, False)
-"""For comparing every row with every centre."""
 
 
 @jit
@@ -87,18 +44,19 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
     Only rows that have a new label, which are in the cache at that moment, change their clusters'
     totals; returns what they change in the cost.
 
-    IN     rows (m, d), centers (k, d): as they are now, and `packed`; bounds; every: whether to
+    IN     rows (m, d), centers (k, d): as they are now, and `packed` with bounds; every: whether to
            look at all rows; kept (m,): whether a row counts in the totals, or (0,) for no totals
     INOUT  labels (m,), d2 (m,); others (m,), float32: a distance than which no other centre is
-           nearer, and the way of others, or (0,) to compare all rows; due (m,), float32, or (0,) to
-           look at all rows
+           nearer, and the way of others if bounds are known; due (m,), float32, or (0,) to look at
+           all rows
     OUT    sums (k, d) and mass (k,), float64: what new labels change in the totals, added to
     """
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
     cached = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
     found, before = np.empty(cached, np.int32), np.empty(cached, np.int32)
-    bounded, every = others.shape[0] > 0, every or due.shape[0] == 0
+    bounded, every = bounds.gaps.shape[0] > 0, every or due.shape[0] == 0
+    gone, ways = np.empty(ASKED, np.float32), bounds.ways.together
     start = at_once = n_fine = 0
     change = 0.0
     while start < n_rows:
@@ -110,7 +68,7 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
                     found[n_found + i - start] = i
                 n_found += end - start
             else:
-                n_found += rows_due(labels, due, bounds.ways.together, start, end, found[n_found:])
+                n_found = rows_due(labels, due, ways, start, end, gone, found, n_found)
             start = end
         if bounded and bounds.measure_first:
             if at_once > 0:
@@ -118,7 +76,7 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
             else:
                 n_due = n_found
                 n_found = still_in_doubt(
-                    rows, centers, bounds, found[:n_due], labels, d2, others, due
+                    rows, centers, packed.fine, found[:n_due], labels, d2, others, due
                 )
                 if n_found > MOSTLY * n_due:
                     at_once = AT_ONCE
@@ -128,13 +86,11 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
         else:
             for p in range(n_found):
                 before[p] = labels[np.uint32(which[p])]
-        n_fine = assign_more(rows, which, centers, packed, n_fine, labels, d2, others)
-        if bounded:
-            set_due(rows, which, bounds, labels, d2, others, due)
+        n_fine = assign_more(rows, which, centers, packed, n_fine, labels, d2, others, due)
         if kept.shape[0] > 0:
             n_changed = changed_rows(which, before, labels)
             change += recount_changed(
-                rows, which[:n_changed], before, labels, kept, centers, sums, mass
+                rows, which[:n_changed], before, labels, d2, kept, centers, sums, mass
             )
     return change
 
@@ -157,17 +113,15 @@ def changed_rows(which, before, after):
 
 
 @jit
-def rows_due(labels, due, ways, first, last, out):
-    """Rows from `first` up to `last` that have to be looked at; returns how many.
+def rows_due(labels, due, ways, first, last, gone, out, found):
+    """Add rows from `first` up to `last` that have to be looked at; returns how many there are now.
 
-    IN   labels (m,), due (m,), ways (k,); no more rows than `ASKED`
-    OUT  out (last − first or more,): their positions, ascending
+    IN     labels (m,), due (m,), ways (k,); no more rows than `ASKED`; found: how many were there
+    INOUT  gone (ASKED,): memory to use; out: their positions, ascending
     """
     lanes = n_lanes(due)
-    gone = empty_floats()
     for i in range(last - first):
         gone[i] = ways[np.uint32(labels[first + i])]
-    found = 0
     for start in range(0, last - first, lanes):
         if first + start + lanes <= last:
             # Few of them, in no order; and none that could not be compared.
@@ -184,126 +138,49 @@ def rows_due(labels, due, ways, first, last, out):
 
 
 @jit
-def still_in_doubt(rows, centers, bounds, which, labels, d2, others, due):
+def still_in_doubt(rows, centers, packed, which, labels, d2, others, due):
     """Measure rows that are due; returns how many of them may have a new nearest centre.
 
-    IN     rows (m, d), centers (k, d), bounds; labels (m,)
+    IN     rows (m, d), centers (k, d), packed; labels (m,)
     INOUT  which (p,): positions of the rows that are due, of which the first become those in
            doubt; at the others: d2 (m,), others (m,), due (m,) or (0,)
     """
-    limits, ways = limits_of(rows, bounds), bounds.ways.others
-    distances = np.empty(ASKED, rows.dtype)
-    other, room, until = empty_floats(), empty_floats(), empty_floats()
-    doubtful, n_features = 0, rows.shape[1]
-    for first in range(0, which.shape[0], ASKED):
-        some = which[first : first + ASKED]
-        for p in range(some.shape[0]):
-            i = np.uint32(some[p])
-            label = np.uint32(labels[i])
-            soon = which[min(first + p + AHEAD, which.shape[0] - 1)] * n_features
-            prefetch(rows, soon, n_features)
-            prefetch(rows, soon + n_features - 1, 1)
-            distances[p] = squared_distance(rows, i, centers, label)
-            other[p] = rounded_down(others[i] - ways[label])
-        judge(some, bounds, limits, labels, distances, other, room, until)
-        for p in range(some.shape[0]):
-            i = np.uint32(some[p])
-            if room[p] > 0:
-                d2[i], others[i] = distances[p], other[p]
-                if due.shape[0] > 0:
+    journey, limits = packed.journey, limits_of(rows, packed.journey, 1.0)
+    lanes, n_features, zero = n_lanes(d2), rows.shape[1], rows.dtype.type(0)
+    own, other = aligned_empty(lanes, d2.dtype), aligned_empty(lanes, d2.dtype)
+    label, until = aligned_empty(lanes, d2.dtype), aligned_empty(lanes, d2.dtype)
+    label[:] = 0
+    doubtful, asked, n_rows = 0, due.shape[0] > 0, which.shape[0]
+    for first in range(0, n_rows, lanes):
+        size = min(lanes, n_rows - first)
+        soon, last = (
+            which[min(first + lanes, n_rows - 1)],
+            which[min(first + 2 * lanes, n_rows) - 1],
+        )
+        if last - soon < DENSE * lanes:
+            prefetch(rows, soon * n_features, (last - soon + 1) * n_features)
+        for p in range(size):
+            i = np.uint32(which[first + p])
+            number = np.uint32(labels[i])
+            own[p] = squared_distance(rows, i, centers, number)
+            other[p] = others[i]
+            label[p] = number
+        room, bound, way = when_due(
+            load(own, 0), load(other, 0), True, load(label, 0), label, journey, limits
+        )
+        sure = as_bits(spread(zero) < room)
+        store(other, 0, bound)
+        store(until, 0, way)
+        for p in range(size):
+            i = which[first + p]
+            if sure >> p & 1:
+                d2[i], others[i] = own[p], other[p]
+                if asked:
                     due[i] = until[p]
             else:
                 which[doubtful] = i
                 doubtful += 1
     return doubtful
-
-
-@jit
-def set_due(rows, which, bounds, labels, d2, others, due):
-    """When rows that were just compared have to be looked at again.
-
-    IN     rows (m, d), which (p,): their positions; bounds; labels (m,), d2 (m,)
-    INOUT  others (m,): how far other centres are away at least; and the way of others with it
-    OUT    due (m,) or (0,)
-    """
-    limits = limits_of(rows, bounds)
-    distances = np.empty(ASKED, rows.dtype)
-    other, room, until = empty_floats(), empty_floats(), empty_floats()
-    for first in range(0, which.shape[0], ASKED):
-        some = which[first : first + ASKED]
-        for p in range(some.shape[0]):
-            distances[p] = d2[np.uint32(some[p])]
-            other[p] = others[np.uint32(some[p])]
-        judge(some, bounds, limits, labels, distances, other, room, until)
-        for p in range(some.shape[0]):
-            others[np.uint32(some[p])] = other[p]
-        if due.shape[0] > 0:
-            for p in range(some.shape[0]):
-                due[np.uint32(some[p])] = until[p]
-
-
-@jit
-def judge(which, bounds, limits, labels, distances, other, room, until):
-    """How long rows can be left alone; no more of them than `ASKED`.
-
-    IN     which (p,): their positions; bounds, and its `limits_of`; labels (m,)
-    INOUT  distances (p,): D²; other (p,): how far other centres are away at least now; and the way
-           of others with it
-    OUT    room (p,): by how much others are certainly farther than a row's own centre; until (p,):
-           the way at which the row is due
-    """
-    up, down, least, near, far = limits
-    together, apart, gaps = bounds.ways.together, bounds.ways.others, bounds.gaps
-    gap, gone, gone_others = empty_floats(), empty_floats(), empty_floats()
-    for p in range(which.shape[0]):
-        # Unsigned: the compiler need not think of positions before the first.
-        label = np.uint32(labels[np.uint32(which[p])])
-        gap[p] = gaps[label]
-        gone[p] = together[label]
-        gone_others[p] = apart[label]
-    # A loop that the compiler vectorises.
-    for p in range(which.shape[0]):
-        own = np.sqrt(max(np.float32(distances[p]), np.finfo(np.float32).tiny))
-        above = own * up
-        others = max(other[p], (gap[p] - above) * down)
-        room[p] = others - above - least
-        # Below the band or above it; in it, neither.
-        side = max(near - above, own * down - far)
-        until[p] = rounded_down(min(room[p], side) + gone[p])
-        other[p] = rounded_down(others + gone_others[p])
-
-
-@jit
-def empty_floats():
-    """Room for what is known of so many rows as are asked at a time."""
-    return np.empty(ASKED, np.float32)
-
-
-@jit
-def limits_of(rows, bounds):
-    """What `judge` needs to know of the dtype and of the band, in float32.
-
-    A factor that makes a distance certainly too large, another that makes it too small, a
-    distance below which squares have lost digits; and the edges of the band, farther apart.
-    """
-    single, own = np.finfo(np.float32), np.finfo(rows.dtype)
-    rounding = 2 * direct_error(rows) + 8 * single.eps
-    near = np.sqrt(bounds.low) * (1 - rounding)
-    # Where nothing is cut there is no edge; otherwise it must be one that ways can reach.
-    near = near if near == np.inf else min(near, single.max)
-    far = np.sqrt(bounds.high) * (1 + rounding)
-    least = np.sqrt(own.tiny / own.eps) * (1 + rounding)
-    return (
-        np.float32(1 + rounding), np.float32(1 - rounding), np.float32(least), np.float32(near),
-        np.float32(far),
-    )  # fmt: skip
-
-
-@jit
-def rounded_down(value):
-    """A sum of a few numbers in float32, less what rounding may have added."""
-    eps = np.float32(8) * np.finfo(np.float32).eps
-    return value * (np.float32(1) - eps if value > 0 else np.float32(1) + eps)
 
 
 @jit
@@ -314,7 +191,8 @@ def other_distances(labels, others, ways, out):
     OUT  out (m,), which may be `others`
     """
     for i in range(labels.shape[0]):
-        out[i] = max(rounded_down(others[i] - ways[labels[i]]), np.float32(0))
+        way = others[i] - ways[labels[i]]
+        out[i] = max(way - np.float32(ROUNDING) * abs(way), np.float32(0))
 
 
 @jit

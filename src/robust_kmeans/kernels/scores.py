@@ -26,6 +26,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.kernels.dues import (
+    NOTHING_KNOWN,
+    Bounds,
+    Scaled,
+    direct_error,
+    limits_of,
+    scaled,
+    when_due,
+)
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
     aligned_empty,
@@ -52,7 +61,7 @@ FEATURES = 64
 # Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
 ROW_BYTES = 2**18
 # Rows of a tile that lie among so many times as many are brought there one by one.
-DENSE = 4
+DENSE = 32
 # Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
 # more of them float64 does.
 FEW = 8
@@ -77,7 +86,8 @@ class Packed(NamedTuple):
     each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
     centres that are missing from the last four.  `error` is what rounding can do to a score, as
     a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².  `columns` are the
-    centres as they are, to look them up in; empty where that is not worth it.
+    centres as they are, to look them up in; empty where that is not worth it.  `journey` is for
+    rows that are to be left alone for a while.
     """
 
     origin: Floats
@@ -86,6 +96,7 @@ class Packed(NamedTuple):
     norms: Floats
     error: float
     columns: Floats
+    journey: Scaled
 
 
 class Comparable(NamedTuple):
@@ -95,30 +106,32 @@ class Comparable(NamedTuple):
     fine: Packed
 
 
-def pack(centers: Floats) -> Comparable:
-    """Make centres ready to be compared.
+def pack(centers: Floats, bounds: Bounds = NOTHING_KNOWN) -> Comparable:
+    """Make centres ready to be compared, with what is known of them.
 
     The origin is the median, feature by feature, of a few centres: those that are far from all
     others, such as outliers drawn as seeds, do not take the digits of the rest.
     """
     some = centers[:: -(-len(centers) // SAMPLE)]
     origin = np.sort(some, axis=0)[len(some) // 2]
-    fine = _packed(centers, origin, 1.0, centers.dtype)
+    fine = _packed(centers, origin, 1.0, centers.dtype, bounds)
     if centers.dtype == np.float32 or len(centers) >= MOST_LABELS:
         return Comparable(fine, fine)
     farthest = np.abs(centers - origin).max()
     scale = 2.0 ** min(FARTHEST - int(np.frexp(farthest)[1]), MOST_SCALED) if farthest > 0 else 1.0
-    return Comparable(_packed(centers, origin, scale, np.dtype(np.float32)), fine)
+    return Comparable(_packed(centers, origin, scale, np.dtype(np.float32), bounds), fine)
 
 
-def _packed(centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.floating]) -> Packed:
+def _packed(
+    centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.floating], bounds: Bounds
+) -> Packed:
     n_groups = -(-len(centers) // 4)
     factors = np.zeros(4 * n_groups * centers.shape[1], dtype)
     norms = np.full(4 * n_groups, np.inf, dtype)
     error = _pack(centers, origin, scale, factors, norms)
     # In rounded values rows are only compared, not measured: there is nothing to look up.
     columns = columns_of(centers) if dtype == centers.dtype else np.empty(0, dtype)
-    return Packed(origin, scale, factors, norms, error, columns)
+    return Packed(origin, scale, factors, norms, error, columns, scaled(bounds, scale, dtype))
 
 
 @jit
@@ -149,7 +162,7 @@ def _pack(centers, origin, scale, factors, norms):
 
 
 @jit
-def compare(rows, which, centers, packed, labels, d2, others, undecided):
+def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
     """The nearest centre of some rows; returns how many of them are undecided.
 
     Every lane is computed alike, so that no row's result depends on its neighbours.
@@ -157,8 +170,9 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     IN   rows (m, d), which (p,): positions of the rows to compare, ascending; centers (k, d), and
          `packed`
     OUT  at these positions, where they are decided: labels (m,); d2 (m,): D² to that centre; others
-         (m,), float32: a distance than which no other centre is nearer; undecided (p,), which may
-         be `which`: positions of the others
+         (m,), float32: a distance than which no other centre is nearer, with their way if it is
+         packed; due (m,) or (0,): see `dues`; undecided (p,), which may be `which`: positions of
+         the others
     """
     n_rows, n_features = which.shape[0], rows.shape[1]
     origin, factors, norms = packed.origin, packed.factors, packed.norms
@@ -176,14 +190,16 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
     best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
     distances, own = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
-    winner = aligned_empty(lanes, dtype)
+    winner, untils = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
+    moving, asked = packed.journey.lines.shape[0] > 0, due.shape[0] > 0
+    limits = limits_of(rows, packed.journey, packed.scale)
+    square_scale = rows.dtype.type(packed.scale) * rows.dtype.type(packed.scale)
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(dtype).tiny
     rounded = real(1 - 4 * np.finfo(np.float32).eps)
     direct = real(direct_error(rows))
     coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
     most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
-    bounded = others.shape[0] > 0
     n_undecided = 0
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
@@ -200,6 +216,9 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
         ahead = first_ahead * n_features
         n_ahead = (last_ahead - first_ahead + 1) * n_features // n_steps + 1
         dense = last_ahead - first_ahead < DENSE * lanes
+        if asked and dense:
+            prefetch(d2, first_ahead, last_ahead - first_ahead + 1)
+            prefetch(others, first_ahead, last_ahead - first_ahead + 1)
         square = spread(real(0))
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
@@ -263,32 +282,44 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                     runner_up = minimum(runner_up, maximum(nearest, score))
                     label = where(score < nearest, spread(real(number)), label)
                     nearest = minimum(score, nearest)
-        if bounded:
-            bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
-            store(distances, 0, square_root(maximum(bound, spread(real(0)))) * spread(rounded))
-            for i in range(lanes):
-                bounds[i] = as_bound(distances[i] * unit, centers)
+        bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
+        bound = square_root(maximum(bound, spread(real(0)))) * spread(rounded)
         store(winner, 0, label)
         if looked_up:
             store(own, 0, distances_to_own(raw, packed.columns, n_features, label))
+        if moving:
+            if not looked_up:
+                for i in range(size):
+                    row = positions[i]
+                    d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
+                    own[i] = d2[row] * square_scale
+            _, bound, until = when_due(
+                load(own, 0), bound, False, label, winner, packed.journey, limits
+            )
+            store(untils, 0, until)
+        store(distances, 0, bound)
+        for i in range(lanes):
+            bounds[i] = as_bound(distances[i] * unit, centers)
         if looked_up and size == lanes and positions[lanes - 1] - positions[0] == lanes - 1:
             row = positions[0]
             store(labels, row, label)
             for i in range(lanes):
                 d2[row + i] = own[i]
-            if bounded:
+                others[row + i] = bounds[i]
+            if asked:
                 for i in range(lanes):
-                    others[row + i] = bounds[i]
+                    due[row + i] = untils[i] * unit
         else:
             for i in range(size):
-                row, number = positions[i], np.uint32(winner[i])
-                labels[row] = number
-                if bounded:
-                    others[row] = bounds[i]
+                row = positions[i]
+                labels[row] = np.uint32(winner[i])
+                others[row] = bounds[i]
                 if looked_up:
                     d2[row] = own[i]
-                else:
-                    d2[row] = squared_distance(rows, row, centers, number)
+                elif not moving:
+                    d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
+                if asked:
+                    due[row] = untils[i] * unit
         # The largest norm will do for almost all tiles, and is the same for all lanes.
         margin = fused(square, spread(error + direct), spread(error * largest + smallest))
         certain = all_of(nearest + margin < runner_up * spread(real(1) - direct))
@@ -306,6 +337,9 @@ def compare(rows, which, centers, packed, labels, d2, others, undecided):
                     certain &= squares[i] * vague <= squares[i] + second[i]
                 if certain:
                     continue
+                if asked:
+                    # Most likely it is so near to another that it is soon due again.
+                    due[positions[i]] = -np.inf
                 if scores.shape[0] == 0 or not _decide(
                     rows, positions[i], centers, packed, scores[i::lanes], squares[i], most,
                     labels, d2, others,
@@ -368,17 +402,7 @@ def measure_near(rows, i, centers, scores, most, labels, d2, others):
     d2[i] = best
     tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
     bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
-    if others.shape[0] > 0:
-        others[i] = as_bound(bound, centers)
-
-
-@jit
-def direct_error(rows):
-    """What rounding can do to two values of `squared_distance` together, as a share of each.
-
-    Its depth is one per `lanes` features, and log₂ lanes; differences are rounded, too.
-    """
-    return (rows.shape[1] // n_lanes(rows) + 10) * np.finfo(rows.dtype).eps
+    others[i] = as_bound(bound, centers)
 
 
 @jit

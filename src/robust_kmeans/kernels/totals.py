@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.row_registers import squared_distance
 
 BLOCK = 256
 
@@ -137,46 +138,41 @@ def accumulate(
 
 
 @jit
-def recount_changed(rows, which, before, after, kept, centers, sums, mass):
+def recount_changed(rows, which, before, after, d2, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
     Returns what they change in the cost.
 
     IN   rows (m, d), which (p,): positions of such rows; before (p,) or more: what their labels
-         were, after (m,): what those of all rows are; kept (m,): whether a row counts; centers
-         (k, d)
+         were; after (m,), d2 (m,): labels of all rows, and D² of these; kept (m,): whether a row
+         counts; centers (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
     change = 0.0
     for p in range(which.shape[0]):
         i, old = which[p], before[p]
-        new = after[i]
         if kept[i]:
+            new = after[i]
             mass[old] -= 1.0
             mass[new] += 1.0
-            less = more = 0.0
+            change += np.float64(d2[i]) - np.float64(squared_distance(rows, i, centers, old))
             for f in range(rows.shape[1]):
                 value = np.float64(rows[i, f])
-                from_old = value - np.float64(centers[old, f])
-                from_new = value - np.float64(centers[new, f])
-                sums[old, f] -= from_old
-                sums[new, f] += from_new
-                less += from_old * from_old
-                more += from_new * from_new
-            change += more - less
+                sums[old, f] -= value - np.float64(centers[old, f])
+                sums[new, f] += value - np.float64(centers[new, f])
     return change
 
 
 @jit
-def changed_sides(d2, start, value, boundary_row, kept, kept_out):
-    """Which rows a new cut keeps; returns whether any is on another side of it than before.
+def changed_sides(d2, start, value, boundary_row, kept, kept_out, which):
+    """The rows that a new cut moves to its other side; returns how many.
 
     IN   d2 (m,); start: global index of the first row; the cut; kept (m,): whether a row counts
-    OUT  kept_out (m,): whether it counts now
+    OUT  kept_out (m,): whether it counts now; which (m,): positions of those that changed
     """
     value = d2.dtype.type(value)
-    any_changed = False
-    # Hardly any row is at the cut: most blocks are compared and left.
+    n_changed = 0
+    # Hardly any row is at the cut or changes sides: most blocks are compared and left.
     for first in range(0, d2.shape[0], BLOCK):
         last = min(first + BLOCK, d2.shape[0])
         near, before, after = d2[first:last], kept[first:last], kept_out[first:last]
@@ -186,14 +182,15 @@ def changed_sides(d2, start, value, boundary_row, kept, kept_out):
             tied |= near[i] == value
         for i in range(last - first):
             changed |= after[i] ^ before[i]
-        if tied:
-            changed = np.uint8(0)
-            for i in range(last - first):
-                if near[i] == value and start + first + i < boundary_row:
-                    after[i] = 0
-                changed |= after[i] ^ before[i]
-        any_changed |= changed != 0
-    return any_changed
+        if not (tied or changed):
+            continue
+        for i in range(first, last):
+            if d2[i] == value and start + i < boundary_row:
+                kept_out[i] = 0
+            if kept_out[i] != kept[i]:
+                which[n_changed] = i
+                n_changed += 1
+    return n_changed
 
 
 @jit

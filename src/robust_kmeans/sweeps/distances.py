@@ -10,14 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels.assign import assign
-from robust_kmeans.kernels.bounds import (
-    Bounds,
-    Ways,
-    measure_own,
-    other_distances,
-    reassign,
-    set_due,
-)
+from robust_kmeans.kernels.bounds import measure_own, other_distances, reassign
+from robust_kmeans.kernels.dues import Bounds, Ways
 from robust_kmeans.kernels.scores import Comparable, pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
@@ -143,21 +137,13 @@ def _writable(chunk: Chunk, state: RowState | BoundedState, shared: Moved) -> Bo
     """A state that the step may write into, as it was before the move."""
     if isinstance(state, BoundedState):
         return _copied(chunk, state) if chunk.keeps_states else state
-    known = shared.bounds
-    bounded = known.gaps.size > 0
-    others = state.others if bounded else NO_BOUNDS
-    made = _copied(
-        chunk, BoundedState(state.d2, state.labels, others, NO_BOUNDS, state.kept, NOT_KNOWN)
-    )
+    bounded = shared.bounds.gaps.size > 0
+    made = _copied(chunk, BoundedState(*state[:3], due=NO_BOUNDS, kept=state.kept, band=NOT_KNOWN))
     # Where all rows are looked at, none is asked.
     if bounded and shared.band != EVERYWHERE:
         made = made._replace(due=chunk.empty(np.float32))
-    # Otherwise it would take as long to find out which rows need not be compared.
-    if bounded and known.measure_first:
-        before = known._replace(ways=shared.ways_before, gaps=np.zeros_like(known.gaps))
-        everywhere = all_positions(chunk.n_rows)
-        set_due(chunk.rows, everywhere, before, made.labels, made.d2, made.others, made.due)
-        made = made._replace(band=shared.band)
+    if bounded and shared.bounds.measure_first:
+        made.others[:] += shared.ways_before.others[made.labels] * np.float32(1 - 1e-6)
     return made
 
 
@@ -192,9 +178,7 @@ def _settle(chunk: Chunk, state: RowState | BoundedState, ways: Ways) -> tuple[R
     if isinstance(state, RowState):
         return state, None
     others = chunk.empty(np.float32)
-    others[:] = 0
-    if state.others.size:
-        other_distances(state.labels, state.others, ways.others, others)
+    other_distances(state.labels, state.others, ways.others, others)
     return RowState(state.d2, state.labels, others, state.kept), None
 
 

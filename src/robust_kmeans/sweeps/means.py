@@ -63,9 +63,12 @@ def _update_cut(
     chunk: Chunk, state: RowState, shared: UpdateShared
 ) -> tuple[RowState, ClusterTotals]:
     found, cut = no_totals(shared.centers), shared.cut
-    kept = chunk.empty(np.uint8)
-    if totals.changed_sides(state.d2, chunk.start, cut.value, cut.row, state.kept, kept):
-        changed = np.flatnonzero(kept != state.kept)
+    kept, which = chunk.empty(np.uint8), chunk.empty(np.int32)
+    n_changed = totals.changed_sides(
+        state.d2, chunk.start, cut.value, cut.row, state.kept, kept, which
+    )
+    if n_changed:
+        changed = which[:n_changed]
         cost = totals.recount_cut(
             chunk.take(changed), changed, state.labels, kept, shared.centers, found.sums, found.mass
         )

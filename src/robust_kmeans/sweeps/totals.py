@@ -27,7 +27,8 @@ class ClusterTotals:
         shift = after.astype(np.float64) - before
         sums = self.sums - self.mass[:, np.newaxis] * shift
         # Σ‖x − c − s‖² is Σ‖x − c‖² − s·Σ(x − c) − s·Σ(x − c − s).
-        cost = self.cost - float(np.sum(shift * self.sums)) - float(np.sum(shift * sums))
+        # (No product of BLAS: its threads would go on spinning beside ours.)
+        cost = self.cost - float(np.sum(shift * (self.sums + sums)))
         return ClusterTotals(sums, self.mass, cost)
 
 
