@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from robust_kmeans.kernels.assign import assign
-from robust_kmeans.kernels.scores import pack
+from robust_kmeans.kernels.packing import pack
 from robust_kmeans.sweeps.base import all_positions
 
 DTYPES = ("float32", "float64")

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from robust_kmeans.kernels import assign as kernels
 from robust_kmeans.kernels.dues import direct_error
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.packing import pack
 from robust_kmeans.kernels.row_registers import squared_distance
-from robust_kmeans.kernels.scores import compare, pack
+from robust_kmeans.kernels.scores import compare
 from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
@@ -161,7 +162,7 @@ def undecided_in_float32(X, centers):
     positions = all_positions(len(X))
     coarse = pack(centers).coarse
     assert coarse.factors.dtype == np.float32
-    return compare(X, positions, centers, coarse, labels, d2, others, NOBODY, left) / len(X)
+    return compare(X, positions, centers, coarse, False, labels, d2, others, NOBODY, left) / len(X)
 
 
 def far_apart_and_tight(n_rows, n_features, k):
@@ -210,7 +211,7 @@ def test_of_wide_rows_only_centers_are_measured_that_scores_cannot_tell_apart(n_
         labels, d2 = np.empty(3000, np.int32), np.empty(3000, dtype)
         others, left = np.empty(3000, np.float32), np.empty(3000, np.int32)
         positions = all_positions(3000)
-        assert compare(X, positions, centers, packed, labels, d2, others, NOBODY, left) == 0
+        assert compare(X, positions, centers, packed, False, labels, d2, others, NOBODY, left) == 0
         plain = all_distances(X, centers)
         np.testing.assert_array_equal(labels, plain.argmin(axis=1))
         np.testing.assert_array_equal(d2, plain.min(axis=1))
@@ -226,7 +227,7 @@ def test_the_bound_is_close_to_the_distance_of_the_second_center(n_features, k, 
     labels, _, others = assigned(X, centers)
     truth = np.sqrt(oracle.squared_distances(X, centers))
     truth[np.arange(600), labels] = np.inf
-    assert np.median(others / truth.min(axis=1)) > 0.9999
+    assert np.median(others / truth.min(axis=1)) > 0.9995
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e60])

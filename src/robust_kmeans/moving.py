@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.kernels.dues import NOTHING_KNOWN, Bounds, Ways
-from robust_kmeans.kernels.scores import pack
+from robust_kmeans.kernels.packing import pack
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.distances import (
@@ -125,10 +125,11 @@ class MovingCenters:
         return merged
 
     def _known(self) -> Bounds:
+        low, high = self._outlook.band
         if not self._bounds:
-            return NOTHING_KNOWN
+            return NOTHING_KNOWN._replace(low=low, high=high)
         measure_first = self._exact or self._centers.size >= MUCH
-        return Bounds(self._journey.ways, self._gaps(), *self._outlook.band, measure_first)
+        return Bounds(self._journey.ways, self._gaps(), low, high, measure_first)
 
     def _gaps(self) -> NDArray[np.float32]:
         """For each centre a distance than which no other is nearer, unless there are many."""

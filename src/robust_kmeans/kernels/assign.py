@@ -1,9 +1,10 @@
 """The nearest centre of each row: found by scores, decided by direct differences.
 
-`compare` finds the nearest centre of nearly all rows.  What scores in float32 cannot tell, those in
-the dtype of the rows can; the few rows then left are decided by the plain loop over
-`squared_distance`: labels are equal to that loop's for all rows, and so is D², which always comes
-from there.  (Of wide rows, whose scores are kept, `compare` itself measures the few in doubt.)
+`compare` finds the nearest centre of nearly all rows.  What scores of 16 bits cannot tell, those in
+float32 can, and what these cannot, those in the dtype of the rows; the few rows then left are
+decided by the plain loop over `squared_distance`: labels are equal to that loop's for all rows, and
+so is D², which always comes from there.  (Of wide rows, whose scores are kept, `compare` itself
+measures the few in doubt.)
 
 Costs for m rows, k centres, d features: one reading of the rows and m·k·d fused operations.
 After a move of the centres `bounds` spares most of both.
@@ -16,8 +17,8 @@ import numpy as np
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.scores import compare, measure_near
 
-# So many rows are compared in a row; where float32 leaves more than this share of them undecided,
-# the next ones are compared in float64 at once, so many times.
+# So many rows are compared in a row; where scores leave more than this share of them undecided,
+# the next ones are compared with more digits at once, so many times.
 COMPARED = 2**13
 OFTEN = 0.25
 UNASKED = 15
@@ -33,30 +34,37 @@ def assign(rows, which, centers, packed, labels, d2, others):
          distance than which no other centre is nearer
     """
     nobody = np.empty(0, np.float32)
-    assign_more(rows, which, centers, packed, 0, labels, d2, others, nobody)
+    assign_more(rows, which, centers, packed, np.zeros(2, np.int64), labels, d2, others, nobody)
 
 
 @jit
-def assign_more(rows, which, centers, packed, n_fine, labels, d2, others, due):
-    """`assign`, with the first `n_fine` parts in float64 at once; returns `n_fine` for later rows.
+def assign_more(rows, which, centers, packed, unasked, labels, d2, others, due):
+    """`assign`, for rows of which others were assigned before.
 
     IN, OUT  as in `assign`; due (m,) or (0,): see `dues`
+    INOUT    unasked (2,): so many parts do without scores of words, and of float32
     """
     undecided = np.empty(min(which.shape[0], COMPARED), np.int32)
+    worded = packed.coarse.words.pairs.shape[0] > 0
     coarser = packed.coarse.factors.itemsize < rows.itemsize
     for start in range(0, which.shape[0], COMPARED):
         left = which[start : start + COMPARED]
-        if coarser and n_fine == 0:
-            found = compare(rows, left, centers, packed.coarse, labels, d2, others, due, undecided)
-            n_fine = UNASKED if found > OFTEN * left.shape[0] else 0
-            left = undecided[:found]
-        elif n_fine > 0:
-            n_fine -= 1
+        for level, of_use in enumerate((worded, coarser)):
+            if of_use and unasked[level] > 0:
+                unasked[level] -= 1
+            elif of_use and left.shape[0] > 0:
+                found = compare(
+                    rows, left, centers, packed.coarse, level == 0, labels, d2, others, due,
+                    undecided,
+                )  # fmt: skip
+                unasked[level] = UNASKED if found > OFTEN * left.shape[0] else 0
+                left = undecided[:found]
         if left.shape[0] > 0:
-            found = compare(rows, left, centers, packed.fine, labels, d2, others, due, undecided)
+            found = compare(
+                rows, left, centers, packed.fine, False, labels, d2, others, due, undecided
+            )
             for p in range(found):
                 # Without a limit, so all of them.
                 measure_near(
                     rows, undecided[p], centers, packed.fine.norms, np.inf, labels, d2, others
                 )
-    return n_fine

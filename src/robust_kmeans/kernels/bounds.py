@@ -57,7 +57,8 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
     found, before = np.empty(cached, np.int32), np.empty(cached, np.int32)
     bounded, every = bounds.gaps.shape[0] > 0, every or due.shape[0] == 0
     gone, ways = np.empty(ASKED, np.float32), bounds.ways.together
-    start = at_once = n_fine = 0
+    start = at_once = 0
+    unasked = np.zeros(2, np.int64)
     change = 0.0
     while start < n_rows:
         n_found, begin = 0, start
@@ -86,11 +87,11 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
         else:
             for p in range(n_found):
                 before[p] = labels[np.uint32(which[p])]
-        n_fine = assign_more(rows, which, centers, packed, n_fine, labels, d2, others, due)
+        assign_more(rows, which, centers, packed, unasked, labels, d2, others, due)
         if kept.shape[0] > 0:
             n_changed = changed_rows(which, before, labels)
             change += recount_changed(
-                rows, which[:n_changed], before, labels, d2, kept, centers, sums, mass
+                rows, which[:n_changed], before, labels, kept, centers, sums, mass
             )
     return change
 
@@ -166,7 +167,14 @@ def still_in_doubt(rows, centers, packed, which, labels, d2, others, due):
             other[p] = others[i]
             label[p] = number
         room, bound, way = when_due(
-            load(own, 0), load(other, 0), True, load(label, 0), label, journey, limits
+            load(own, 0),
+            load(own, 0),
+            load(other, 0),
+            True,
+            load(label, 0),
+            label,
+            journey,
+            limits,
         )
         sure = as_bits(spread(zero) < room)
         store(other, 0, bound)

@@ -92,19 +92,19 @@ def scaled(bounds: Bounds, scale: float, dtype: np.dtype[np.floating]) -> Scaled
 
 
 @jit
-def when_due(square, other, with_way, label, labels, journey, limits):
+def when_due(least, most, other, with_way, label, labels, journey, limits):
     """For a tile of rows: how certain their labels are, the bound on others, when they are due.
 
     That is by how much others are certainly farther than a row's own centre; how far they are at
     least, with their way; and the way at which the row is due.
 
-    IN   square: D² of the rows; other: how far other centres are away at least, `with_way` or
-         without; label; these are `Lanes`; labels (lanes,): the same again; journey, and its
-         `limits_of`
+    IN   least, most: D² of the rows is between them; other: how far other centres are away at
+         least, `with_way` or without; label; these are `Lanes`; labels (lanes,): the same again;
+         journey, and its `limits_of`
     """
     lines, lanes = journey.lines, n_lanes(labels)
     real, length = lines.dtype.type, lines.shape[0] // 3
-    up, down, least, near, far = limits
+    up, down, smallest, near, far = limits
     if length <= MOST_BLOCKS * block_of(lines):
         together = look_up(lines, 0, length, label)
         apart = look_up(lines, length, length, label)
@@ -120,12 +120,13 @@ def when_due(square, other, with_way, label, labels, journey, limits):
     if with_way:
         # Where that is negative nothing is known, whatever it is rounded to.
         other = (other - apart) * spread(real(1 - ROUNDING))
-    own = square_root(maximum(square, spread(np.finfo(lines.dtype).tiny)))
-    above = own * spread(real(up))
+    tiny = spread(np.finfo(lines.dtype).tiny)
+    above = square_root(maximum(most, tiny)) * spread(real(up))
+    below = square_root(maximum(least, tiny)) * spread(real(down))
     others = maximum(other, (gap - above) * spread(real(down)))
-    room = others - above - spread(real(least))
+    room = others - above - spread(real(smallest))
     # Below the band or above it; in it, neither.
-    side = maximum(spread(real(near)) - above, own * spread(real(down)) - spread(real(far)))
+    side = maximum(spread(real(near)) - above, below - spread(real(far)))
     until = minimum(room, side) + together
     # A sum is rounded down whatever its sign is.
     positive = spread(real(0)) < until

@@ -38,6 +38,7 @@ LLVM_TYPES = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
     types.boolean: ir.IntType(1),
+    types.int32: ir.IntType(32),
 }
 
 
@@ -147,7 +148,7 @@ def store(_typing, array, _position, lanes):
         data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
         for register, at in enumerate(pointers(builder, data, arguments[1], lanes)):
             vector = builder.extract_value(arguments[2], register)
-            if isinstance(array.dtype, types.Integer):
+            if isinstance(array.dtype, types.Integer) and isinstance(lanes.dtype, types.Float):
                 vector = builder.fptosi(vector, at.type.pointee)
             written = builder.store(vector, at)
             written.align = array.dtype.bitwidth // 8
@@ -247,6 +248,9 @@ maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 _add = _binary(lambda b, x, y: b.fadd(x, y, flags=IN_ORDER))
 _subtract = _binary(lambda b, x, y: b.fsub(x, y, flags=IN_ORDER))
 _multiply = _binary(lambda b, x, y: b.fmul(x, y, flags=IN_ORDER))
+_divide = _binary(lambda b, x, y: b.fdiv(x, y, flags=IN_ORDER))
+_or = _binary(lambda b, x, y: b.or_(x, y))
+_and = _binary(lambda b, x, y: b.and_(x, y))
 _less = _binary(lambda b, x, y: b.fcmp_ordered("<", x, y), gives_mask=True)
 _at_most = _binary(lambda b, x, y: b.fcmp_ordered("<=", x, y), gives_mask=True)
 
@@ -262,5 +266,8 @@ def _make_operator(symbol: Any, function: Any) -> None:
 _make_operator(operator.add, _add)
 _make_operator(operator.sub, _subtract)
 _make_operator(operator.mul, _multiply)
+_make_operator(operator.truediv, _divide)
+_make_operator(operator.or_, _or)
+_make_operator(operator.and_, _and)
 _make_operator(operator.lt, _less)
 _make_operator(operator.le, _at_most)

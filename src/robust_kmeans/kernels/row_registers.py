@@ -137,6 +137,54 @@ def _squared_distances(
 
 
 @intrinsic
+def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
+    """Add row i less centre j, in float64 and times a weight, to line j of `sums` (k, d)."""
+    width = REGISTER_BYTES // 8
+    narrow, wide = (ir.VectorType(LLVM_TYPES[each], width) for each in (rows.dtype, sums.dtype))
+
+    def emit(context, builder, signature, arguments):
+        x, y, total = (
+            cgutils.create_struct_proxy(signature.args[a])(context, builder, arguments[a])
+            for a in (0, 2, 4)
+        )
+        n_features = cgutils.unpack_tuple(builder, x.shape)[1]
+        whole = n_features.type
+        row, center, line = (
+            builder.gep(array.data, [builder.mul(arguments[number], n_features)])
+            for array, number in ((x, 1), (y, 3), (total, 3))
+        )
+        weight = _everywhere(builder, arguments[5], width)
+
+        def at(data, first, kind):
+            return builder.bitcast(builder.gep(data, [first]), kind.as_pointer())
+
+        def add(first, mask):
+            value, own = (
+                builder.fpext(vector, wide) if narrow != wide else vector
+                for vector in (
+                    _load_some(builder, at(row, first, narrow), mask),
+                    _load_some(builder, at(center, first, narrow), mask),
+                )
+            )
+            place = at(line, first, wide)
+            deviation = builder.fsub(value, own, flags=IN_ORDER)
+            before = _load_some(builder, place, mask)
+            _store_some(builder, multiply_add(builder, deviation, weight, before), place, mask)
+
+        n_left = builder.srem(n_features, whole(width))
+        n_whole = builder.sub(n_features, n_left)
+        everyone = ir.Constant(ir.VectorType(ir.IntType(1), width), [1] * width)
+        with cgutils.for_range_slice(builder, whole(0), n_whole, whole(width)) as (first, _):
+            add(first, everyone)
+        with builder.if_then(builder.icmp_signed(">", n_left, whole(0))):
+            add(n_whole, _lanes_below(builder, builder.trunc(n_left, ir.IntType(32)), width))
+        return context.get_dummy_value()
+
+    whole = types.intp
+    return types.none(rows, whole, centers, whole, sums, types.float64), emit
+
+
+@intrinsic
 def prefetch(_typing, rows, _position, _n_values):
     """Ask for some values, from a position on, to be brought to the L2 cache.
 
@@ -213,10 +261,7 @@ def transpose_square(
         shift = load_values(origin.data, first)
         unlike = tile.dtype != rows.dtype
         if unlike:
-            nothing = ir.Constant(vector, ir.Undefined)
-            everywhere = ir.Constant(picks, [0] * width)
-            lone = builder.insert_element(nothing, scale, integer(0))
-            factor = builder.shuffle_vector(lone, nothing, everywhere)
+            factor = _everywhere(builder, scale, width)
             rounded = ir.VectorType(LLVM_TYPES[tile.dtype], width)
         square = []
         for r in range(width):
@@ -265,12 +310,24 @@ def _load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
     return builder.call(function, [place, integer(bits // 8), mask, ir.Constant(vector, None)])
 
 
+def _store_some(builder: ir.IRBuilder, vector: Any, place: Any, mask: Any) -> None:
+    """Write the values of a vector of float64 where the mask is set, and nothing elsewhere."""
+    integer = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [vector.type, place.type, integer, mask.type])
+    name = f"llvm.masked.store.v{vector.type.count}f64.p0"
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    builder.call(function, [vector, place, integer(8), mask])
+
+
+def _everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
+    """A vector of the same value."""
+    nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+    return builder.shuffle_vector(first, nothing, zeros)
+
+
 def _lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
     """The mask of those lanes, numbered from `skipped` on, whose number is below `count`."""
-    numbers = ir.VectorType(count.type, width)
-    nothing = ir.Constant(numbers, ir.Undefined)
-    first = builder.insert_element(nothing, count, ir.IntType(32)(0))
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-    counts = builder.shuffle_vector(first, nothing, everywhere)
-    own = ir.Constant(numbers, list(range(skipped, skipped + width)))
-    return builder.icmp_signed("<", own, counts)
+    own = ir.Constant(ir.VectorType(count.type, width), list(range(skipped, skipped + width)))
+    return builder.icmp_signed("<", own, _everywhere(builder, count, width))

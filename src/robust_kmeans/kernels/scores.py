@@ -12,29 +12,21 @@ With rows x and centres c shifted by an origin amid the centres, ‖x − c‖²
    that may be nearest or second;
 4. the second-best score, less rounding, bounds the distance to all other centres.
 
-Scores may have fewer digits than the rows: in float32 they take half the time, and are enough for
-nearly all float64 rows.  (A row is left undecided there if it is much nearer to its second centre
-than to the origin, as the bound would be vague.)  D² itself has the bits of `squared_distance`.
+Scores may have fewer digits than the rows: in float32 they take half the time of float64, and in
+whole numbers of 16 bits (`words`) half of that again; they are enough for nearly all rows.  (A row
+is left undecided there if it is much nearer to its second centre than to the origin, as the bound
+would be vague.)  D² has the bits of `squared_distance` within the band round the cut; elsewhere it
+is what scores tell, on the right side of the band.
 
 Costs for m rows, k centres, d features: one reading of the rows and m·k·d fused operations.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from robust_kmeans.kernels.dues import (
-    NOTHING_KNOWN,
-    Bounds,
-    Scaled,
-    direct_error,
-    limits_of,
-    scaled,
-    when_due,
-)
+from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.dues import direct_error, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
     aligned_empty,
@@ -50,14 +42,10 @@ from robust_kmeans.kernels.lanes import (
     where,
     width_of_register,
 )
-from robust_kmeans.kernels.own_center import columns_of, distances_to_own, lines_for
+from robust_kmeans.kernels.own_center import distances_to_own, lines_for
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance, transpose_square
+from robust_kmeans.kernels.words import FEATURES, SHARE, add_products, round_tile
 
-Floats = NDArray[np.floating]
-
-# Features per tile, which then takes a third of the L1 cache; and the longest sum in one go,
-# which keeps rounding small for wide rows.
-FEATURES = 64
 # Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
 ROW_BYTES = 2**18
 # Rows of a tile that lie among so many times as many are brought there one by one.
@@ -65,110 +53,22 @@ DENSE = 32
 # Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
 # more of them float64 does.
 FEW = 8
-# So many centres show where the middle of all is.
-SAMPLE = 9
 # Float32 must tell the squared distance of the second centre to this share of it: the bound then
 # is at most twice as vague, and local search, which takes it for that distance, hardly misled.
 VAGUE = 2**-7
-# In float32, float64 values are scaled so that the farthest centre is 2⁴⁰ from the origin: rows may
-# be a million times as far away, and centres by 2⁻⁸⁰ nearer, before squares leave its range.
-FARTHEST = 40
-# And by no more than 2⁴⁶⁰: squares that are lost in float64 are then lost in float32, too.
-MOST_SCALED = 460
-# Labels are floats while rows are compared: whole numbers up to this one are exact in float32.
-MOST_LABELS = 2**24
-
-
-class Packed(NamedTuple):
-    """Centres, made ready for scores, less `origin` and times `scale`.
-
-    `factors` holds −2c, for four centres at a time: feature by feature, the four values next to
-    each other.  `norms` is ‖c‖², made so small that no score is too large; infinity for the
-    centres that are missing from the last four.  `error` is what rounding can do to a score, as
-    a share of ‖x‖² + ‖c‖², and to the difference of two, as a share of ‖x‖².  `columns` are the
-    centres as they are, to look them up in; empty where that is not worth it.  `journey` is for
-    rows that are to be left alone for a while.
-    """
-
-    origin: Floats
-    scale: float
-    factors: Floats
-    norms: Floats
-    error: float
-    columns: Floats
-    journey: Scaled
-
-
-class Comparable(NamedTuple):
-    """Centres, packed for scores in float32, and for scores in the dtype of the rows."""
-
-    coarse: Packed
-    fine: Packed
-
-
-def pack(centers: Floats, bounds: Bounds = NOTHING_KNOWN) -> Comparable:
-    """Make centres ready to be compared, with what is known of them.
-
-    The origin is the median, feature by feature, of a few centres: those that are far from all
-    others, such as outliers drawn as seeds, do not take the digits of the rest.
-    """
-    some = centers[:: -(-len(centers) // SAMPLE)]
-    origin = np.sort(some, axis=0)[len(some) // 2]
-    fine = _packed(centers, origin, 1.0, centers.dtype, bounds)
-    if centers.dtype == np.float32 or len(centers) >= MOST_LABELS:
-        return Comparable(fine, fine)
-    farthest = np.abs(centers - origin).max()
-    scale = 2.0 ** min(FARTHEST - int(np.frexp(farthest)[1]), MOST_SCALED) if farthest > 0 else 1.0
-    return Comparable(_packed(centers, origin, scale, np.dtype(np.float32), bounds), fine)
-
-
-def _packed(
-    centers: Floats, origin: Floats, scale: float, dtype: np.dtype[np.floating], bounds: Bounds
-) -> Packed:
-    n_groups = -(-len(centers) // 4)
-    factors = np.zeros(4 * n_groups * centers.shape[1], dtype)
-    norms = np.full(4 * n_groups, np.inf, dtype)
-    error = _pack(centers, origin, scale, factors, norms)
-    # In rounded values rows are only compared, not measured: there is nothing to look up.
-    columns = columns_of(centers) if dtype == centers.dtype else np.empty(0, dtype)
-    return Packed(origin, scale, factors, norms, error, columns, scaled(bounds, scale, dtype))
+# Off the band round the cut scores must tell D² to this share of that to the second centre: the
+# distance is then off by less than a twentieth of that one, and bounds are worth nearly as much.
+ROUGH = 2**-9
 
 
 @jit
-def _pack(centers, origin, scale, factors, norms):
-    """Fill the parts of `Packed`, and return its `error`.
-
-    A sum is off by at most eps/2 times its depth, how many additions a term goes through, as a
-    share of all terms' size.  A score adds no more than 64 terms to ‖c‖², and one sum per 64 more
-    features; its terms add up to no more than ‖x‖² + 2‖c‖².  ‖x‖² is summed in the same way.  The
-    shift, which rounds x and c once each, adds four.  (In other digits than those of the rows they
-    are rounded twice, the first time by next to nothing.)
-
-    IN   centers (k, d), origin (d,), scale
-    OUT  factors (⌈k/4⌉·d·4,), norms (⌈k/4⌉·4,)
-    """
-    n_centers, n_features = centers.shape
-    real = factors.dtype.type
-    depth = min(n_features, FEATURES) + n_features // FEATURES + 6
-    error = depth * np.finfo(factors.dtype).eps
-    for j in range(n_centers):
-        square = 0.0
-        for f in range(n_features):
-            value = real((centers[j, f] - origin[f]) * centers.dtype.type(scale))
-            square += np.float64(value) * np.float64(value)
-            factors[(j // 4 * n_features + f) * 4 + j % 4] = real(-2) * value
-        norms[j] = square * (1 - error)
-    return error
-
-
-@jit
-def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
+def compare(rows, which, centers, packed, in_words, labels, d2, others, due, undecided):
     """The nearest centre of some rows; returns how many of them are undecided.
 
     Every lane is computed alike, so that no row's result depends on its neighbours.
 
     IN   rows (m, d), which (p,): positions of the rows to compare, ascending; centers (k, d), and
-         `packed`
+         `packed`; in_words: whether to take its `Words`
     OUT  at these positions, where they are decided: labels (m,); d2 (m,): D² to that centre; others
          (m,), float32: a distance than which no other centre is nearer, with their way if it is
          packed; due (m,) or (0,): see `dues`; undecided (p,), which may be `which`: positions of
@@ -190,15 +90,24 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
     best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
     distances, own = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
+    blurs, at_least = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
+    roughly = aligned_empty(lanes, dtype)
     winner, untils = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     moving, asked = packed.journey.lines.shape[0] > 0, due.shape[0] > 0
     limits = limits_of(rows, packed.journey, packed.scale)
     square_scale = rows.dtype.type(packed.scale) * rows.dtype.type(packed.scale)
+    square_unit = 1 / square_scale
+    edge = 4 * np.finfo(dtype).eps
+    below_band = spread(real(packed.journey.low * square_scale * (1 - edge)))
+    above_band = spread(real(packed.journey.high * square_scale * (1 + edge)))
     # Below this, squares have lost digits and no share of them covers the loss.
     smallest = np.finfo(dtype).tiny
     rounded = real(1 - 4 * np.finfo(np.float32).eps)
     direct = real(direct_error(rows))
-    coarse, vague = factors.itemsize < rows.itemsize, error / real(VAGUE)
+    coarse, vague = in_words or factors.itemsize < rows.itemsize, error / real(VAGUE)
+    words, n_pairs = packed.words, (n_features + 1) // 2
+    numbers = aligned_empty(FEATURES // 2 * lanes if in_words else 0, np.int32)
+    longest = real(2) * real(words.lengths.max()) if in_words else real(0)
     most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
     n_undecided = 0
     largest = real(2) * norms[: centers.shape[0]].max()
@@ -219,7 +128,7 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
         if asked and dense:
             prefetch(d2, first_ahead, last_ahead - first_ahead + 1)
             prefetch(others, first_ahead, last_ahead - first_ahead + 1)
-        square = spread(real(0))
+        square = length = of_one = spread(real(0))
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
         for first in range(0, n_features, FEATURES):
@@ -239,6 +148,9 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
                 x = load(tile, f * lanes)
                 part = fused(x, x, part)
             square = square + part
+            if in_words:
+                of_one = round_tile(tile, n_here, part, numbers)
+                length = square_root(square)
             for j in range(0, norms.shape[0], 4):
                 # The next rows come to the cache meanwhile, in the order in which they are stored;
                 # or one by one, where they are scattered; or, where they would be too many bytes,
@@ -259,18 +171,31 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
                 if first == 0:
                     s0, s1 = spread(norms[j]), spread(norms[j + 1])
                     s2, s3 = spread(norms[j + 2]), spread(norms[j + 3])
-                at = j * n_features + 4 * first
-                for f in range(n_here):
-                    x = load(tile, f * lanes)
-                    s0 = fused(x, spread(factors[at + 4 * f]), s0)
-                    s1 = fused(x, spread(factors[at + 4 * f + 1]), s1)
-                    s2 = fused(x, spread(factors[at + 4 * f + 2]), s2)
-                    s3 = fused(x, spread(factors[at + 4 * f + 3]), s3)
+                if in_words:
+                    s0, s1, s2, s3 = add_products(
+                        numbers, (n_here + 1) // 2, words.pairs, j * n_pairs + 2 * first,
+                        of_one, words.steps, first // FEATURES * norms.shape[0] + j,
+                        s0, s1, s2, s3,
+                    )  # fmt: skip
+                else:
+                    at = j * n_features + 4 * first
+                    for f in range(n_here):
+                        x = load(tile, f * lanes)
+                        s0 = fused(x, spread(factors[at + 4 * f]), s0)
+                        s1 = fused(x, spread(factors[at + 4 * f + 1]), s1)
+                        s2 = fused(x, spread(factors[at + 4 * f + 2]), s2)
+                        s3 = fused(x, spread(factors[at + 4 * f + 3]), s3)
                 if first > 0:
                     s0 = s0 + load(scores, j * lanes)
                     s1 = s1 + load(scores, (j + 1) * lanes)
                     s2 = s2 + load(scores, (j + 2) * lanes)
                     s3 = s3 + load(scores, (j + 3) * lanes)
+                if in_words and first + FEATURES >= n_features:
+                    # Now none is too large.
+                    s0 = s0 - length * spread(real(words.lengths[j]))
+                    s1 = s1 - length * spread(real(words.lengths[j + 1]))
+                    s2 = s2 - length * spread(real(words.lengths[j + 2]))
+                    s3 = s3 - length * spread(real(words.lengths[j + 3]))
                 if scores.shape[0] > 0:
                     store(scores, j * lanes, s0)
                     store(scores, (j + 1) * lanes, s1)
@@ -285,16 +210,45 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
         bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
         bound = square_root(maximum(bound, spread(real(0)))) * spread(rounded)
         store(winner, 0, label)
+        # What rounding can do to the best score, with the largest norm of all, or no larger one
+        # than the nearest centre of a row can have, ‖c‖ ≤ ‖x‖ + D.
+        told = maximum(square + nearest, spread(real(0)))
+        margin = minimum(
+            spread(error * largest),
+            fused(square, spread(real(4.1) * error), told * spread(real(4.1) * error)),
+        )
+        margin = fused(square, spread(error + direct), margin + spread(smallest))
+        if in_words:
+            margin = margin + minimum(
+                length * spread(longest),
+                (square + square + square + told) * spread(real(1.01 * SHARE)),
+            )
         if looked_up:
-            store(own, 0, distances_to_own(raw, packed.columns, n_features, label))
-        if moving:
-            if not looked_up:
-                for i in range(size):
-                    row = positions[i]
+            exact = distances_to_own(raw, packed.columns, n_features, label)
+            store(own, 0, exact)
+            store(at_least, 0, exact)
+        else:
+            # Off the band round the cut D² need not be known better than scores tell it.
+            # (The margin is for the difference of two scores; ‖x‖² itself is rounded, too.)
+            off = margin + margin
+            upper, lower = told + off, told - off
+            rough = (upper < below_band) | (above_band < lower)
+            if moving:
+                rough = rough & (off < (square + runner_up) * spread(real(ROUGH)))
+            store(own, 0, upper)
+            store(at_least, 0, lower)
+            store(roughly, 0, told)
+            bits = ~as_bits(rough)
+            for i in range(size):
+                row = positions[i]
+                if bits >> i & 1:
                     d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
-                    own[i] = d2[row] * square_scale
+                    own[i] = at_least[i] = d2[row] * square_scale
+                else:
+                    d2[row] = rows.dtype.type(roughly[i]) * square_unit
+        if moving:
             _, bound, until = when_due(
-                load(own, 0), bound, False, label, winner, packed.journey, limits
+                load(at_least, 0), load(own, 0), bound, False, label, winner, packed.journey, limits
             )
             store(untils, 0, until)
         store(distances, 0, bound)
@@ -316,47 +270,74 @@ def compare(rows, which, centers, packed, labels, d2, others, due, undecided):
                 others[row] = bounds[i]
                 if looked_up:
                     d2[row] = own[i]
-                elif not moving:
-                    d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
                 if asked:
                     due[row] = untils[i] * unit
-        # The largest norm will do for almost all tiles, and is the same for all lanes.
-        margin = fused(square, spread(error + direct), spread(error * largest + smallest))
+        blur = square * spread(vague)
+        if in_words:
+            # Of a centre that is much farther from the origin than the row nothing is vague.
+            blur = blur + minimum(
+                length * spread(longest / real(VAGUE)), square * spread(real(4 * SHARE / VAGUE))
+            )
         certain = all_of(nearest + margin < runner_up * spread(real(1) - direct))
         if coarse:
-            certain &= all_of(square * spread(vague) <= square + runner_up)
+            certain &= all_of(blur <= square + runner_up)
         if not certain:
             store(best, 0, nearest)
             store(second, 0, runner_up)
             store(squares, 0, square)
+            store(blurs, 0, blur)
+            decided = np.int64(0)
             for i in range(size):
                 norm = real(2) * norms[np.uint32(winner[i])]
                 margin_here = (error + direct) * squares[i] + (error * norm + smallest)
+                stretch = real(2) * np.sqrt(squares[i]) if in_words else real(0)
+                if in_words:
+                    margin_here += stretch * real(words.lengths[np.uint32(winner[i])])
                 certain = best[i] + margin_here < second[i] * (real(1) - direct)
                 if coarse:
-                    certain &= squares[i] * vague <= squares[i] + second[i]
+                    certain &= blurs[i] <= squares[i] + second[i]
+                row = positions[i]
                 if certain:
                     continue
-                if asked:
-                    # Most likely it is so near to another that it is soon due again.
-                    due[positions[i]] = -np.inf
                 if scores.shape[0] == 0 or not _decide(
-                    rows, positions[i], centers, packed, scores[i::lanes], squares[i], most,
-                    labels, d2, others,
+                    rows, row, centers, packed, scores[i::lanes], squares[i], stretch,
+                    most, labels, d2, others,
                 ):  # fmt: skip
-                    undecided[n_undecided] = positions[i]
+                    undecided[n_undecided] = row
                     n_undecided += 1
+                    if asked:
+                        # Most likely it is so near to another that it is soon due again.
+                        due[row] = -np.inf
+                elif moving:
+                    decided |= np.int64(1) << i
+                    own[i] = at_least[i] = d2[row] * square_scale
+                    distances[i] = others[row] * scale
+                    winner[i] = labels[row]
+            if decided != 0:
+                _, bound, until = when_due(
+                    load(at_least, 0), load(own, 0), load(distances, 0), False, load(winner, 0),
+                    winner, packed.journey, limits,
+                )  # fmt: skip
+                store(distances, 0, bound)
+                store(untils, 0, until)
+                while decided != 0:
+                    i = lowest(decided)
+                    decided &= decided - 1
+                    others[positions[i]] = as_bound(distances[i] * unit, centers)
+                    if asked:
+                        due[positions[i]] = untils[i] * unit
     return n_undecided
 
 
 @jit
-def _decide(rows, i, centers, packed, scores, square, most, labels, d2, others):
+def _decide(rows, i, centers, packed, scores, square, stretch, most, labels, d2, others):
     """The nearest centre of row i by direct differences, and whether it was found.
 
     Only those are measured that may be nearest or second, as far as scores tell; none, if they are
     more than `most`.
 
-    IN   rows (m, d), i; centers (k, d), and `packed`; scores (k,), square: of the row; most
+    IN   rows (m, d), i; centers (k, d), and `packed`; scores (k,), square: of the row; stretch: how
+         many times its lengths a score in `Words` may be off; most
     OUT  at i: labels (m,), d2 (m,), others (m,)
     """
     real = packed.factors.dtype.type
@@ -365,6 +346,8 @@ def _decide(rows, i, centers, packed, scores, square, most, labels, d2, others):
     first = runner_up = real(np.inf)
     for j in range(centers.shape[0]):
         upper = scores[j] + (above + error * (real(2) * packed.norms[j]))
+        if stretch > 0:
+            upper += stretch * real(packed.words.lengths[j])
         if upper < first:
             first, runner_up = upper, first
         elif upper < runner_up:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.row_registers import squared_distance
+from robust_kmeans.kernels.row_registers import add_deviation, squared_distance
 
 BLOCK = 256
 
@@ -119,7 +119,7 @@ def accumulate(
     OUT  kept (m,) or (0,): 1 for a row that counts, otherwise 0; sums (k, d) and mass (k,),
          float64, added to
     """
-    n_rows, n_features = rows.shape
+    n_rows = rows.shape[0]
     weighted = weights.shape[0] > 0
     noted = kept.shape[0] > 0
     for i in range(n_rows):
@@ -133,19 +133,17 @@ def accumulate(
             weight -= boundary_trimmed
         label = labels[i]
         mass[label] += weight
-        for f in range(n_features):
-            sums[label, f] += weight * (np.float64(rows[i, f]) - np.float64(centers[label, f]))
+        add_deviation(rows, i, centers, label, sums, weight)
 
 
 @jit
-def recount_changed(rows, which, before, after, d2, kept, centers, sums, mass):
+def recount_changed(rows, which, before, after, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
     Returns what they change in the cost.
 
     IN   rows (m, d), which (p,): positions of such rows; before (p,) or more: what their labels
-         were; after (m,), d2 (m,): labels of all rows, and D² of these; kept (m,): whether a row
-         counts; centers (k, d)
+         were; after (m,): labels of all rows; kept (m,): whether a row counts; centers (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
     change = 0.0
@@ -155,11 +153,10 @@ def recount_changed(rows, which, before, after, d2, kept, centers, sums, mass):
             new = after[i]
             mass[old] -= 1.0
             mass[new] += 1.0
-            change += np.float64(d2[i]) - np.float64(squared_distance(rows, i, centers, old))
-            for f in range(rows.shape[1]):
-                value = np.float64(rows[i, f])
-                sums[old, f] -= value - np.float64(centers[old, f])
-                sums[new, f] += value - np.float64(centers[new, f])
+            change += np.float64(squared_distance(rows, i, centers, new))
+            change -= np.float64(squared_distance(rows, i, centers, old))
+            add_deviation(rows, i, centers, old, sums, -1.0)
+            add_deviation(rows, i, centers, new, sums, 1.0)
     return change
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.bounds import measure_own, other_distances, reassign
 from robust_kmeans.kernels.dues import Bounds, Ways
-from robust_kmeans.kernels.scores import Comparable, pack
+from robust_kmeans.kernels.packing import Comparable, pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at

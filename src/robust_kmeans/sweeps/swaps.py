@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import swaps
 from robust_kmeans.kernels.assign import assign
-from robust_kmeans.kernels.scores import pack
+from robust_kmeans.kernels.packing import pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
 from robust_kmeans.sweeps.distances import Floats, Look
 from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
