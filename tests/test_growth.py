@@ -15,7 +15,7 @@ from robust_kmeans.seeding import growth
 from robust_kmeans.seeding.drawing import clipped, draw
 from robust_kmeans.seeding.growth import Growth
 from robust_kmeans.sweeps import seeding as sweep
-from robust_kmeans.sweeps.base import NO_WEIGHTS, all_positions
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, all_positions
 from robust_kmeans.sweeps.order import N_BINS, KeyRange
 from robust_kmeans.sweeps.sampling import Row
 from tests import oracle
@@ -32,9 +32,9 @@ from tests.test_sampling import (
     seeds_of,
 )
 
-# On both sides of where rows count as wide: 64 features of float64, 128 of float32; and such that
+# On both sides of where rows count as wide: 20 features of float64, 40 of float32; and such that
 # nine of them do not fit in the L1 cache.
-WIDTHS = (1, 2, 9, 33, 63, 64, 127, 128, 200, 784)
+WIDTHS = (1, 2, 9, 19, 20, 39, 40, 63, 64, 128, 200, 784)
 
 
 @pytest.fixture
@@ -247,3 +247,29 @@ def test_prices_never_rule_out_the_best_candidate(data, trials):
     assert w.sum() > z
     best = grown.rows[1].index
     assert costs[picks.tolist().index(best)] == pytest.approx(min(costs), rel=1e-12)
+
+
+def test_states_are_revised_in_place_only_where_nobody_asks_for_them_again():
+    X = np.random.RandomState(0).standard_normal((300, 5))
+    chunk = Chunk(X, NO_WEIGHTS, 0)
+    state, _ = sweep.START.step(chunk, None, True)
+    candidates = sweep.Reading(X[[3, 200]])
+    first, _ = sweep.READ_AND_TAKE.step(
+        chunk, state, sweep.ReadAndTake(candidates, sweep.Taking(0, 0, more=True))
+    )
+    assert first.d2 is state.d2
+    expected = np.sum((X - X[3]) ** 2, axis=1)
+    np.testing.assert_allclose(first.d2, expected)
+    tried, _ = sweep.TAKE.step(chunk, first, sweep.Taking(1, 1, tried=True))
+    np.testing.assert_allclose(first.d2, expected)
+    chunk.keeps_states = True
+    kept, _ = sweep.TAKE.step(chunk, first, sweep.Taking(1, 1))
+    np.testing.assert_allclose(first.d2, expected)
+    chunk.keeps_states = False
+    taken, _ = sweep.TAKE.step(chunk, first, sweep.Taking(1, 1))
+    assert taken.d2 is first.d2
+    for other in (tried, kept):
+        np.testing.assert_array_equal(other.d2, taken.d2)
+        np.testing.assert_array_equal(other.labels, taken.labels)
+    nearer = np.sum((X - X[200]) ** 2, axis=1) < expected
+    np.testing.assert_array_equal(taken.labels, nearer)

@@ -86,22 +86,24 @@ def try_candidates(
 
 
 @jit
-def add_center(rows, center, label, d2, labels, d2_out, labels_out):
+def add_center(rows, center, label, d2, labels):
     """D² and labels with one more centre.
 
-    IN   rows (m, d), center (1, d), and its label; d2 (m,), labels (m,) or (0,): without it
-    OUT  d2_out (m,), labels_out (m,) or (0,)
+    IN     rows (m, d), center (1, d), and its label
+    INOUT  d2 (m,), labels (m,) or (0,)
     """
-    if not is_narrow(rows):
-        ahead, n_features = rows_ahead(rows), rows.shape[1]
+    ahead, n_features = rows_ahead(rows), rows.shape[1]
+    if labels.shape[0] > 0:
         for i in range(rows.shape[0]):
             prefetch(rows, (i + ahead) * n_features, n_features)
-            d2_out[i] = min(squared_distance(rows, i, center, 0), d2[i])
+            _win(rows, i, center, label, d2, labels)
+    elif is_narrow(rows):
+        for i in range(rows.shape[0]):
+            d2[i] = min(_narrow_distance(rows, i, center), d2[i])
     else:
         for i in range(rows.shape[0]):
-            d2_out[i] = min(_narrow_distance(rows, i, center), d2[i])
-    for i in range(labels.shape[0]):
-        labels_out[i] = label if d2_out[i] < d2[i] else labels[i]
+            prefetch(rows, (i + ahead) * n_features, n_features)
+            d2[i] = min(squared_distance(rows, i, center, 0), d2[i])
 
 
 @jit
@@ -111,17 +113,21 @@ def add_center_to(rows, which, center, label, d2, labels):
     IN     rows (m, d), which (p,): positions; center (1, d), and its label
     INOUT  d2 (m,), labels (m,)
     """
-    narrow, last = is_narrow(rows), which.shape[0] - 1
+    last = which.shape[0] - 1
     for p in range(which.shape[0]):
         # The machine cannot foresee which rows are next.
         prefetch(rows, which[min(p + AHEAD, last)] * rows.shape[1], rows.shape[1])
-        i = which[p]
-        distance = (
-            _narrow_distance(rows, i, center) if narrow else squared_distance(rows, i, center, 0)
-        )
-        if distance < d2[i]:
-            d2[i] = distance
-            labels[i] = label
+        _win(rows, which[p], center, label, d2, labels)
+
+
+@jit
+def _win(rows, i, center, label, d2, labels):
+    """Give row i to a centre if it is nearer."""
+    narrow = is_narrow(rows)
+    distance = _narrow_distance(rows, i, center) if narrow else squared_distance(rows, i, center, 0)
+    if distance < d2[i]:
+        d2[i] = distance
+        labels[i] = label
 
 
 @jit

@@ -36,10 +36,10 @@ from robust_kmeans.kernels.row_registers import (
 
 # Rows per tile, and how far its lines are apart: a little farther, as lines a power of two apart
 # would compete for the same places in the cache.
-TILE = 128
-STRIDE = TILE + 64
+TILE = 64
+STRIDE = TILE + 32
 # Rows of at least so many bytes are measured along the features: transposing would cost more.
-WIDE = 512
+WIDE = 160
 # Wide rows are asked for so many bytes ahead: several centres take longer than the machine
 # foresees.
 AHEAD_BYTES = 2**13

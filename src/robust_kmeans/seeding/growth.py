@@ -167,7 +167,7 @@ class Growth:
         if len(undecided) == 1:
             self._take(different[undecided[0]], undecided[0])
             return
-        costs = [self._taken(number)[1].cost for number in undecided]
+        costs = [self._taken(number, tried=True)[1].cost for number in undecided]
         best = undecided[int(np.argmin(costs))]
         self._take(different[best], best)
 
@@ -197,11 +197,11 @@ class Growth:
         self.rows.append(row)
 
     def _taken(
-        self, number: int, *, more: bool = False
+        self, number: int, *, more: bool = False, tried: bool = False
     ) -> tuple[States, Cut, KeyRange | None, Histogram | None]:
         """States, cut and look, if a candidate of the last reading became a centre."""
         keys = where_to_look(self._data.dtype, self.cut) if self._n_outliers else None
-        taking = Taking(number, len(self.rows), more, keys)
+        taking = Taking(number, len(self.rows), more, keys, tried)
         sweep = TAKE if self._fits[number] else READ_AGAIN
         states, look = self._data.run(sweep, self.states, taking)
         cut = self.cut

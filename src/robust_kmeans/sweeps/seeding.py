@@ -3,6 +3,9 @@
 A reading notes, for each candidate, the rows that it would win and their new D².  Taking a
 candidate then needs no reading, not even if others were taken in between; only where a
 candidate wins so many rows that noting them would take too much memory, it is read again.
+
+D² only falls, and what falls is written where it was: nobody asks for an earlier state, but where a
+candidate is only tried, and where chunks keep them.  A step that is done twice does nothing more.
 """
 
 from __future__ import annotations
@@ -83,13 +86,15 @@ class Pricing(NamedTuple):
 class Taking(NamedTuple):
     """Which of the noted candidates becomes the centre with this label.
 
-    And whether others may be taken later, and the key range to look at D² over.
+    And whether others may be taken later, the key range to look at D² over, and whether the state
+    without it is still needed.
     """
 
     candidate: int
     label: int
     more: bool = False
     keys: KeyRange | None = None
+    tried: bool = False
 
 
 class ReadAndTake(NamedTuple):
@@ -134,7 +139,7 @@ def _read_and_take(
         state, noted, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
         state, found = _take(chunk, state, shared.taking)
         return state, ReadAndTaken(n_read, found, noted.fits)
-    state, n_read = _with_center(chunk, state, points, reach, shared.taking.label)
+    state, n_read = _with_center(chunk, state, points, reach, shared.taking)
     return state, ReadAndTaken(n_read, look_at(chunk, state.d2, shared.taking.keys), ALL_FIT)
 
 
@@ -150,11 +155,11 @@ def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Hi
     i, noted = taking.candidate, state.noted
     if noted.fits[i]:
         won = slice(0, noted.n_won[i])
-        after = _copied(chunk, state)
+        after = _writable(chunk, state, taking)
         candidates.take(noted.rows[i, won], noted.d2[i, won], taking.label, after.d2, after.labels)
     else:
         point = noted.points[i : i + 1]
-        after, _ = _with_center(chunk, state, point, NO_REACH, taking.label)
+        after, _ = _with_center(chunk, state, point, NO_REACH, taking)
     after = after._replace(noted=noted if taking.more else None)
     return after, look_at(chunk, after.d2, taking.keys)
 
@@ -186,18 +191,15 @@ def _noted(
 
 
 def _with_center(
-    chunk: Chunk, state: SeedState, point: Floats, reach: Floats, label: int
+    chunk: Chunk, state: SeedState, point: Floats, reach: Floats, taking: Taking
 ) -> tuple[SeedState, int]:
     """The state with one more centre; and how many rows were read."""
     which = _in_doubt(chunk, state, reach)
+    after = _writable(chunk, state, taking)
     if len(which) < len(state.d2):
-        after = _copied(chunk, state)
-        candidates.add_center_to(chunk.rows, which, point, label, after.d2, after.labels)
+        candidates.add_center_to(chunk.rows, which, point, taking.label, after.d2, after.labels)
     else:
-        after = _empty(chunk, state)
-        candidates.add_center(
-            chunk.rows, point, label, state.d2, state.labels, after.d2, after.labels
-        )
+        candidates.add_center(chunk.rows, point, taking.label, after.d2, after.labels)
     return after, len(which)
 
 
@@ -216,15 +218,15 @@ def _in_doubt(chunk: Chunk, state: SeedState, reach: Floats) -> NDArray[np.int32
     return all_positions(n_rows)
 
 
-def _copied(chunk: Chunk, state: SeedState) -> SeedState:
-    copy = _empty(chunk, state)
+def _writable(chunk: Chunk, state: SeedState, taking: Taking) -> SeedState:
+    """A state, without notes, that the step may write into."""
+    if not (taking.tried or chunk.keeps_states):
+        return state._replace(noted=None)
+    copy = SeedState(
+        chunk.empty(state.d2.dtype), chunk.empty(np.int32) if state.labels.size else NO_LABELS
+    )
     copy.d2[:], copy.labels[:] = state.d2, state.labels
     return copy
-
-
-def _empty(chunk: Chunk, state: SeedState) -> SeedState:
-    labels = chunk.empty(np.int32) if state.labels.size else np.empty(0, np.int32)
-    return SeedState(chunk.empty(state.d2.dtype), labels)
 
 
 def _add_read_and_taken(parts: Sequence[ReadAndTaken]) -> ReadAndTaken:
