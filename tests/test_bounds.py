@@ -318,3 +318,54 @@ def test_bounds_hold_where_float32_has_no_such_numbers(scale):
     for _ in range(4):
         walk.move(walk.centers * 1.01, band)
         check_what_is_known(walk, band)
+
+
+def test_a_row_beyond_the_range_of_float32_is_looked_at_again():
+    X, centers = data(gaussian, 100, 130, 4, np.float64)
+    X[7] = 1e30
+    walk = Walk(X, centers)
+    walk.move(centers * 1.0001, Band(50.0, 60.0))
+    centers = walk.centers.copy()
+    centers[3] = X[7]
+    walk.move(centers, Band(50.0, 60.0))
+    check_what_is_known(walk, Band(50.0, 60.0))
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("scale", [1e-17, 1e-22, 1e-31, 1e-44, 1e-100])
+def test_bounds_change_nothing_where_squares_are_lost_in_float32(scale, k):
+    X = np.random.RandomState(0).standard_normal((2000, 5)) ** 3 * scale
+    check_that_bounds_change_nothing(X, X[:k].copy(), 200)
+
+
+def test_bounds_change_nothing_where_a_cluster_is_a_point_beside_the_way_to_another():
+    X = np.concatenate(
+        [1e-33 * np.random.RandomState(0).standard_normal((900, 3)), np.ones((100, 3))]
+    )
+    check_that_bounds_change_nothing(X, X[[0, 950]], 150)
+
+
+@BOTH_DTYPES
+@given(
+    kind=st.sampled_from(KINDS), n_features=st.sampled_from([2, 9, 34, 65, 130]),
+    k=st.integers(1, 24), share=st.sampled_from([0.0, 0.05, 0.25]), seed=st.integers(0, 999),
+)  # fmt: skip
+@settings(max_examples=25)
+def test_bounds_change_no_bit_of_a_run(dtype, kind, n_features, k, share, seed):
+    X, _ = data(kind, 700, n_features, k, dtype, seed)
+    check_that_bounds_change_nothing(X, X[:k].copy(), int(share * len(X)))
+
+
+def check_that_bounds_change_nothing(X, centers, n_outliers):
+    ends = []
+    for bounds in (True, False):
+        with InMemory(X) as rows:
+            start = place(rows, centers, n_outliers)
+            ends.append(trimmed_lloyd(rows, start, n_outliers, max_iter=12, tol=0, bounds=bounds))
+    ours, plain = ends
+    assert ours.history == plain.history
+    np.testing.assert_array_equal(ours.centers, plain.centers)
+    assert (ours.cut.value, ours.cut.row) == (plain.cut.value, plain.cut.row)
+    for one, other in zip(ours.states, plain.states, strict=True):
+        np.testing.assert_array_equal(one.labels, other.labels)
+        np.testing.assert_array_equal(one.d2, other.d2)

@@ -22,7 +22,7 @@ from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
-from robust_kmeans.kernels.scores import DENSE
+from robust_kmeans.kernels.scores import DENSE, as_bound, as_due
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -90,8 +90,8 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
         assign_more(rows, which, centers, packed, unasked, labels, d2, others, due)
         if kept.shape[0] > 0:
             n_changed = changed_rows(which, before, labels)
-            change += recount_changed(
-                rows, which[:n_changed], before, labels, kept, centers, sums, mass
+            change = recount_changed(
+                change, rows, which[:n_changed], before, labels, kept, centers, sums, mass
             )
     return change
 
@@ -182,9 +182,9 @@ def still_in_doubt(rows, centers, packed, which, labels, d2, others, due):
         for p in range(size):
             i = which[first + p]
             if sure >> p & 1:
-                d2[i], others[i] = own[p], other[p]
+                d2[i], others[i] = own[p], as_bound(other[p], centers)
                 if asked:
-                    due[i] = until[p]
+                    due[i] = as_due(until[p])
             else:
                 which[doubtful] = i
                 doubtful += 1

@@ -122,12 +122,13 @@ def when_due(least, most, other, with_way, label, labels, journey, limits):
         other = (other - apart) * spread(real(1 - ROUNDING))
     tiny = spread(np.finfo(lines.dtype).tiny)
     above = square_root(maximum(most, tiny)) * spread(real(up))
-    below = square_root(maximum(least, tiny)) * spread(real(down))
+    below = square_root(maximum(least - tiny, spread(real(0)))) * spread(real(down))
     others = maximum(other, (gap - above) * spread(real(down)))
     room = others - above - spread(real(smallest))
     # Below the band or above it; in it, neither.
     side = maximum(spread(real(near)) - above, below - spread(real(far)))
-    until = minimum(room, side) + together
+    # In this order, as nothing is known where one has no value.
+    until = minimum(side, room) + together
     # A sum is rounded down whatever its sign is.
     positive = spread(real(0)) < until
     until = until * where(positive, spread(real(1 - ROUNDING)), spread(real(1 + ROUNDING)))

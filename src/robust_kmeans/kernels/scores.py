@@ -262,7 +262,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                 others[row + i] = bounds[i]
             if asked:
                 for i in range(lanes):
-                    due[row + i] = untils[i] * unit
+                    due[row + i] = as_due(untils[i] * unit)
         else:
             for i in range(size):
                 row = positions[i]
@@ -271,7 +271,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                 if looked_up:
                     d2[row] = own[i]
                 if asked:
-                    due[row] = untils[i] * unit
+                    due[row] = as_due(untils[i] * unit)
         blur = square * spread(vague)
         if in_words:
             # Of a centre that is much farther from the origin than the row nothing is vague.
@@ -311,7 +311,8 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                 elif moving:
                     decided |= np.int64(1) << i
                     own[i] = at_least[i] = d2[row] * square_scale
-                    distances[i] = others[row] * scale
+                    # Of a row beyond the range of float32 less is known; so it must be finite.
+                    distances[i] = min(others[row] * scale, np.finfo(dtype).max / 4)
                     winner[i] = labels[row]
             if decided != 0:
                 _, bound, until = when_due(
@@ -325,7 +326,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                     decided &= decided - 1
                     others[positions[i]] = as_bound(distances[i] * unit, centers)
                     if asked:
-                        due[positions[i]] = untils[i] * unit
+                        due[positions[i]] = as_due(untils[i] * unit)
     return n_undecided
 
 
@@ -399,3 +400,9 @@ def as_bound(distance, centers):
         return np.float32(0)
     most = single.max if centers.shape[0] > 1 else np.inf
     return np.float32(min(distance, most))
+
+
+@jit
+def as_due(way):
+    """When a row is due, as it is kept: at once, where float32 would have to round it."""
+    return np.float32(-np.inf) if way < np.finfo(np.float32).tiny else np.float32(way)

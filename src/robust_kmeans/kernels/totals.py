@@ -137,16 +137,17 @@ def accumulate(
 
 
 @jit
-def recount_changed(rows, which, before, after, kept, centers, sums, mass):
+def recount_changed(change, rows, which, before, after, kept, centers, sums, mass):
     """What rows of weight 1 that have a new label change in the totals of `accumulate`.
 
-    Returns what they change in the cost.
+    Returns what they change in the cost, added row by row to what others did: the sum is the same
+    however rows are split up.
 
-    IN   rows (m, d), which (p,): positions of such rows; before (p,) or more: what their labels
-         were; after (m,): labels of all rows; kept (m,): whether a row counts; centers (k, d)
+    IN   change: so far; rows (m, d), which (p,): positions of such rows; before (p,) or more: what
+         their labels were; after (m,): labels of all rows; kept (m,): whether a row counts;
+         centers (k, d)
     OUT  sums (k, d) and mass (k,), float64, added to
     """
-    change = 0.0
     for p in range(which.shape[0]):
         i, old = which[p], before[p]
         if kept[i]:
