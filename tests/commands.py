@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,17 @@ from unittest import mock
 from robust_kmeans.cli import main
 
 COMMAND = Path(sys.executable).with_name("robust-kmeans")
+
+
+@cache
+def compile_kernels():
+    """Have all kernels in the cache, for processes that are to be measured or interrupted.
+
+    To compile takes memory.  And an interrupt that hits LLVM while it tells Python of its results
+    is lost there.
+    """
+    code = "import robust_kmeans; robust_kmeans.warm_up()"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def run(*arguments, cwd=None, columns=120):

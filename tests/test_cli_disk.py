@@ -18,7 +18,7 @@ from robust_kmeans import RobustKMeans
 from robust_kmeans.cli import readings, stored, tables
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.reporting import Progress
-from tests.commands import COMMAND, run
+from tests.commands import COMMAND, compile_kernels, run
 
 NAMES = ["height", "width", "depth"]
 BASE = ("-k", 4, "-z", 12)
@@ -283,6 +283,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(parts, tmp_path, command, 
 
 
 def test_an_interrupt_of_the_real_command_leaves_nothing_behind(tmp_path):
+    compile_kernels()
     rows = np.random.RandomState(0).standard_normal((400_000, 5)).astype(np.float32)
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data" / "rows.npy", rows)

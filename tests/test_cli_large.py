@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 
 from robust_kmeans.datasets import make_contaminated_blobs
-from tests.commands import COMMAND
+from tests.commands import COMMAND, compile_kernels
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,7 @@ def large_file(tmp_path_factory):
     )
     table = pa.table({f"x{j}": np.round(X[:, j], 4) for j in range(5)})
     pa.csv.write_csv(table, path)
-    # To compile kernels takes memory, too, once per machine: that is not what is measured.
-    subprocess.run(
-        [sys.executable, "-c", "import robust_kmeans; robust_kmeans.warm_up()"], check=True
-    )
+    compile_kernels()
     return path
 
 
