@@ -23,6 +23,7 @@ from robust_kmeans.checkpoint import (
     fingerprint_of,
 )
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.momentum import Momentum
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.totals import ClusterTotals
 from robust_kmeans.untrusted_npz import npy
@@ -81,6 +82,7 @@ def saved_fits(draw):
             draw(cuts),
             draw(any_float),
             draw(histories),
+            draw(st.none() | st.builds(Momentum, centers(dtype, (k, d)), st.integers(0, 1000))),
         )
     return Saved(
         stage=draw(st.sampled_from(["seeding", "lloyd", "swaps"])),
@@ -118,7 +120,14 @@ def example():
         "lloyd",
         2,
         RandomPosition.of(np.random.RandomState(3)),
-        Midway(np.array([[1.5], [2.5]], np.float32), rest, cut, 1 / 3, (2.0, 1 / 7)),
+        Midway(
+            np.array([[1.5], [2.5]], np.float32),
+            rest,
+            cut,
+            1 / 3,
+            (2.0, 1 / 7),
+            Momentum(np.array([[1.25], [2.75]], np.float32), 3),
+        ),
         begun=(PastRun(1, np.array([[1.0], [2.0]], np.float32), cut, (9.0, 1 / 3), 1),),
     )
 
@@ -259,9 +268,11 @@ def changed(file, **entries):
     [
         ({"format": "robust-kmeans model"}, "its format is 'robust-kmeans model'"),
         ({"format": None}, "an archive of something else"),
-        ({"format_version": 2}, "its format_version is 2, and this one reads 1"),
+        ({"format_version": 1}, "its format_version is 1, and this one reads 2"),
         ({"fingerprint": json.dumps([1])}, "fingerprint is not a JSON object"),
         ({"lloyd_mass": np.zeros(3)}, "its centres and totals do not belong together"),
+        ({"momentum_means": np.zeros((3, 1))}, "their momentum do not belong together"),
+        ({"momentum_steps": -1}, "their momentum do not belong together"),
         ({"lloyd_sums": None}, "its entry lloyd_sums is missing"),
         ({"begun_0_centers": None}, "its entry begun_0_centers is missing"),
         ({"random_key": np.zeros(5, np.uint32)}, "random_key is not a state of MT19937"),

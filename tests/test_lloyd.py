@@ -233,9 +233,9 @@ def test_totals_that_are_kept_up_to_date_equal_those_added_up_anew(
     start = np.vstack([X[20:24], X[:2]])
     seen = []
 
-    def watched(moving, cut, totals, centers):
-        seen.append((totals, moving.run(UPDATE, UpdateShared(cut, centers))))
-        return means(moving, cut, totals, centers)
+    def watched(moving, now):
+        seen.append((now.totals, moving.run(UPDATE, UpdateShared(now.cut, now.centers))))
+        return means(moving, now)
 
     means = lloyd._means_or_farthest_inliers
     monkeypatch.setattr(lloyd, "_means_or_farthest_inliers", watched)

@@ -2,7 +2,7 @@
 
 States are not kept: they can be rebuilt from the rows and the centres.  All else is kept bit for
 bit: where random numbers stand, runs that have begun or ended, and in the middle of Lloyd the
-centres, the totals as they have been added up, the cut and the costs on the way.
+centres, the totals as they have been added up, the cut, the costs on the way and the momentum.
 
 A checkpoint is an ``.npz`` file like a model's (see `model_file`): numbers and text, no Python
 objects.  It is replaced as a whole, so that a run which is killed while it saves leaves the one
@@ -28,12 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.lloyd import LloydRun, Midway
+from robust_kmeans.momentum import Momentum
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.totals import ClusterTotals
 from robust_kmeans.untrusted_npz import FAULTS, Archive, reason, write_archive
 
 FORMAT = "robust-kmeans checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 GENERATOR, KEY_LENGTH = "MT19937", 624
 # Seconds between two iterations that are saved: less is lost than it takes to begin again.
 INTERVAL = 2.0
@@ -305,6 +306,11 @@ def _entries(saved: Saved) -> dict[str, ArrayLike]:
             "lloyd_history": np.array(lloyd.history, dtype=np.float64),
             **_cut_entries("lloyd_cut", lloyd.cut),
         }
+        if lloyd.momentum is not None:
+            entries |= {
+                "momentum_means": lloyd.momentum.means,
+                "momentum_steps": np.int64(lloyd.momentum.n_steps),
+            }
     return entries | _run_entries("begun", saved.begun) | _run_entries("finished", saved.finished)
 
 
@@ -372,12 +378,18 @@ def _lloyd(file: Archive) -> Midway:
     totals = ClusterTotals(file.array("lloyd_sums", "f", 2), file.array("lloyd_mass", "f", 1))
     if totals.sums.shape != centers.shape or totals.mass.shape != centers.shape[:1]:
         raise ValueError("its centres and totals do not belong together")
+    momentum = None
+    if "momentum_means" in file.names:
+        momentum = Momentum(file.array("momentum_means", "f", 2), file.integer("momentum_steps"))
+        if momentum.means.shape != centers.shape or momentum.n_steps < 0:
+            raise ValueError("its centres and their momentum do not belong together")
     return Midway(
         centers,
         totals,
         _cut(file, "lloyd_cut"),
         float(file.number("lloyd_cost_when_totalled")),
         tuple(file.array("lloyd_history", "f", 1).tolist()),
+        momentum,
     )
 
 

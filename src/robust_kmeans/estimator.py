@@ -67,7 +67,8 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         or "random"; an array of shape (n_clusters, n_features); a callable
         (X, n_clusters, random_state) that returns one; or a configured seeding such as
         ``MixtureSeeding(delta=0.2)``.  "auto" means "robust-k-means++", and
-        "robust-k-means||", which reads X less often, where X has 1 GiB or more.
+        "robust-k-means||", which reads X less often, where X has 1 GiB or more.  Given an array,
+        clusters stay near its centres: there is no local search unless asked for, and no momentum.
     eta : float, optional
         The factor of the threshold of "robust-k-means++" and "tkm++" (0.5 by default), and of
         "robust-k-means||" (0.1).
@@ -263,7 +264,14 @@ class RobustKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _solve(self, data: Execution, seeding: Seeding) -> tuple[LloydRun, float]:
         """The best run, and its number of outliers."""
-        plan = Plan(self.n_init, self._search_steps(), self.max_iter, self.tol)
+        plan = Plan(
+            n_init=self.n_init,
+            n_steps=self._search_steps(),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            # Who gives centres wants clusters near them: momentum may carry them away.
+            momentum=not self._starts_from_array(),
+        )
         random = check_random_state(self.random_state)
 
         def fit(z: float) -> LloydRun:

@@ -80,6 +80,11 @@ class MovingCenters:
         self._journey = Journey.at_start(len(centers))
         self._outlook = Outlook()
 
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self._data.weighted
+
     def move(
         self, centers: NDArray[np.floating], movement: NDArray[np.float64], cut: Cut
     ) -> tuple[Cut, ClusterTotals]:

@@ -42,12 +42,16 @@ CORESET_TOL = 1e-4
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done: runs, candidates of local search per run, Lloyd iterations per run."""
+    """How much is done: runs, candidates of local search per run, Lloyd iterations per run.
+
+    The last of these, after the swaps, are with or without momentum.
+    """
 
     n_init: int
     n_steps: int
     max_iter: int
     tol: float
+    momentum: bool = True
 
 
 def solve(
@@ -67,7 +71,8 @@ def solve(
     diary = Diary(random, checkpoint)
     halves = _Halves(data, n_clusters, n_outliers, seeding, plan, random, diary)
     if plan.n_init == 1 and not plan.n_steps:
-        return halves.begin(1, plan.max_iter, _Voice(plan, callback, 1))
+        voice = _Voice(plan, callback, 1)
+        return halves.begin(1, plan.max_iter, voice, momentum=plan.momentum)
     iterations = min(plan.max_iter, FIRST_ITERATIONS)
     for number in range(len(diary.begun) + 1, plan.n_init + 1):
         run = halves.begin(number, iterations, _Voice(plan, callback, number))
@@ -102,7 +107,9 @@ class _Halves:
     random: np.random.RandomState
     diary: Diary
 
-    def begin(self, number: int, iterations: int, voice: _Voice) -> LloydRun:
+    def begin(
+        self, number: int, iterations: int, voice: _Voice, *, momentum: bool = False
+    ) -> LloydRun:
         """Seeds, and the first iterations."""
         left_off = self.diary.left_off("lloyd", number)
         return trimmed_lloyd(
@@ -111,6 +118,7 @@ class _Halves:
             self.n_outliers,
             max_iter=iterations,
             tol=self.plan.tol,
+            with_momentum=momentum,
             report=voice.begun,
             keep=lambda midway: self.diary.keep("lloyd", number, midway),
         )
@@ -139,6 +147,7 @@ class _Halves:
             self.n_outliers,
             max_iter=max(0, self.plan.max_iter - begun.n_iter),
             tol=self.plan.tol,
+            with_momentum=self.plan.momentum,
             report=lambda step, inertia: voice.ended(begun.n_iter, step, inertia),
             keep=lambda midway: self.diary.keep("end", begun.number, midway, swaps),
         )
@@ -189,7 +198,12 @@ def _search_coreset(
             report=report,
         )
         found = trimmed_lloyd(
-            sample, swapped.end, n_outliers, max_iter=CORESET_ITERATIONS, tol=CORESET_TOL
+            sample,
+            swapped.end,
+            n_outliers,
+            max_iter=CORESET_ITERATIONS,
+            tol=CORESET_TOL,
+            with_momentum=True,
         )
     after = place(data, found.centers, n_outliers, last=start.cut)
     if after.inertia < start.inertia:
