@@ -75,6 +75,7 @@ def test_rounding_is_within_its_bound(n_features):
 
 
 def test_words_are_for_wide_rows_and_many_centers():
-    assert words.to_words(np.ones((50, 64), np.float32)).pairs.size == 0
-    assert words.to_words(np.ones((10, 784), np.float32)).pairs.size == 0
+    assert words.worth_words(50, 784)
+    assert not words.worth_words(50, 64)
+    assert not words.worth_words(10, 784)
     assert pack(np.ones((50, 784))).fine.words.pairs.size == 0

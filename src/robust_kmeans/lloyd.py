@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.kernels.means import squared_ways, to_means
 from robust_kmeans.momentum import Momentum
 from robust_kmeans.moving import MovingCenters
 from robust_kmeans.sweeps.cut import Cut
@@ -117,7 +118,7 @@ def trimmed_lloyd(
         if len(now.history) > max_iter and now.totals.mass.all():
             break
         means = _means_or_farthest_inliers(rows, now)
-        way = np.sum((means.astype(np.float64) - now.centers) ** 2, axis=1)
+        way = _squared_ways(now.centers, means)
         mended = way[now.totals.mass == 0].any()
         limit = tol * now.cut.cost / (now.totals.mass.sum() * data.n_features)
         if way.sum() <= limit and not mended:
@@ -154,8 +155,7 @@ def check_same_rows(here: Cut, kept: Cut) -> None:
 
 def _move(rows: MovingCenters, now: Midway, centers: NDArray[np.floating]) -> Midway:
     """Centres elsewhere, and the cut and the totals there."""
-    movement = np.sum((centers.astype(np.float64) - now.centers) ** 2, axis=1)
-    cut, changes = rows.move(centers, movement, now.cut)
+    cut, changes = rows.move(centers, _squared_ways(now.centers, centers), now.cut)
     if not rows.weighted:
         same = replace(now.totals, cost=now.cut.cost).after_move(now.centers, centers)
         cut_changes = rows.run(UPDATE_CUT, UpdateShared(cut, centers))
@@ -199,13 +199,18 @@ def _means_or_farthest_inliers(rows: MovingCenters, now: Midway) -> NDArray[np.f
     Never to an outlier: the row is the farthest of those that the cut keeps.  Where no
     inlier has a distance left, the centre stays, as there is nothing to gain.
     """
-    moved, totals = now.centers.copy(), now.totals
-    filled = totals.mass > 0
-    moved[filled] += totals.sums[filled] / totals.mass[filled, np.newaxis]
-    empty = np.flatnonzero(~filled)
-    if empty.size:
+    moved, totals = np.empty_like(now.centers), now.totals
+    to_means(now.centers, totals.sums, totals.mass, moved)
+    if not totals.mass.all():
+        empty = np.flatnonzero(totals.mass == 0)
         rows.measure()
         far = rows.run(FARTHEST_KEPT, FarthestShared(now.cut, len(empty)))
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
         moved[empty[: len(useful)]] = useful
     return moved
+
+
+def _squared_ways(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.float64]:
+    ways = np.empty(len(before))
+    squared_ways(before, after, ways)
+    return ways

@@ -11,10 +11,12 @@ is as fast.  For use in kernels only.
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import REGISTERS
 
 
@@ -42,3 +44,9 @@ def lowest(_typing, _bits):
         return builder.cttz(arguments[0], ir.IntType(1)(1))
 
     return types.int64(types.int64), emit
+
+
+@jit
+def lowest_bits(n):
+    """So many bits, from 1 to 64, that are set: the others of a complement are no lanes."""
+    return np.int64(-1) if n == 64 else (np.int64(1) << np.int64(n)) - np.int64(1)

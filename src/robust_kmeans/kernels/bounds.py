@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.assign import assign_more
-from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
 from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
@@ -126,7 +126,7 @@ def rows_due(labels, due, ways, first, last, gone, out, found):
     for start in range(0, last - first, lanes):
         if first + start + lanes <= last:
             # Few of them, in no order; and none that could not be compared.
-            bits = ~as_bits(load(gone, start) < load(due, first + start))
+            bits = ~as_bits(load(gone, start) < load(due, first + start)) & lowest_bits(lanes)
             while bits != 0:
                 out[found] = first + start + lowest(bits)
                 bits &= bits - 1

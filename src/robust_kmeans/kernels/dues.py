@@ -77,18 +77,22 @@ class Scaled(NamedTuple):
     high: float
 
 
+NO_LINES = {np.dtype(real): np.empty(0, real) for real in (np.float32, np.float64)}
+# Too short a way makes rows due too soon, an endless one would make them never due.
+MOST_SCALED = {dtype: float(np.finfo(dtype).max) / 4 for dtype in NO_LINES}
+
+
 def scaled(bounds: Bounds, scale: float, dtype: np.dtype[np.floating]) -> Scaled:
     """`Bounds` times a scale; with nothing known, nothing."""
     n_centers, block = len(bounds.gaps), 2 * REGISTER_BYTES // dtype.itemsize
+    if not n_centers:
+        return Scaled(NO_LINES[dtype], bounds.low, bounds.high)
     n_blocks = -(-n_centers // block)
     length = n_blocks * block if n_blocks <= MOST_BLOCKS else n_centers
-    lines = np.zeros(3 * length, dtype)
-    # Too short a way makes rows due too soon, an endless one would make them never due.
-    most = float(np.finfo(dtype).max) / 4
-    for number, line in enumerate((*bounds.ways, bounds.gaps)):
-        values = np.minimum(line.astype(np.float64) * scale, most)
-        lines[number * length :][:n_centers] = values
-    return Scaled(lines, bounds.low, bounds.high)
+    lines = np.zeros((3, length), dtype)
+    values = np.array((*bounds.ways, bounds.gaps), np.float64) * scale
+    lines[:, :n_centers] = np.minimum(values, MOST_SCALED[dtype])
+    return Scaled(lines.ravel(), bounds.low, bounds.high)
 
 
 @jit

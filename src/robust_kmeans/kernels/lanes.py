@@ -17,14 +17,15 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.target import has
 
-WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+WIDE = has("avx512f")
 REGISTER_BYTES = 64 if WIDE else 32
 # A kernel that keeps four sums in registers has so many independent ones that it hides how
 # long one addition takes, and values are read once for four uses; there are 32 or 16 registers.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels.dues import NOTHING_KNOWN, Bounds, Scaled, scaled
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.own_center import columns_of
-from robust_kmeans.kernels.words import FEATURES, Words, no_words, to_words
+from robust_kmeans.kernels.words import FEATURES, NO_WORDS, Words, to_words, worth_words
 
 Floats = NDArray[np.floating]
 
@@ -84,8 +84,8 @@ def _packed(
     error = _pack(centers, origin, scale, factors, norms)
     # In rounded values rows are only compared, not measured: there is nothing to look up.
     columns = columns_of(centers) if dtype == centers.dtype else np.empty(0, dtype)
-    words = no_words()
-    if dtype == np.float32:
+    words = NO_WORDS
+    if dtype == np.float32 and worth_words(*centers.shape):
         words = to_words(((centers - origin) * centers.dtype.type(scale)).astype(dtype))
     journey = scaled(bounds, scale, dtype)
     return Packed(origin, scale, factors, norms, error, columns, words, journey)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
 from robust_kmeans.kernels.dues import direct_error, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
@@ -210,6 +210,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
         bound = fused(square, spread(real(1) - error), runner_up) - spread(smallest)
         bound = square_root(maximum(bound, spread(real(0)))) * spread(rounded)
         store(winner, 0, label)
+        in_a_row = size == lanes and positions[lanes - 1] - positions[0] == lanes - 1
         # What rounding can do to the best score, with the largest norm of all, or no larger one
         # than the nearest centre of a row can have, ‖c‖ ≤ ‖x‖ + D.
         told = maximum(square + nearest, spread(real(0)))
@@ -238,14 +239,19 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
             store(own, 0, upper)
             store(at_least, 0, lower)
             store(roughly, 0, told)
-            bits = ~as_bits(rough)
-            for i in range(size):
+            if in_a_row:
+                for i in range(lanes):
+                    d2[positions[0] + i] = rows.dtype.type(roughly[i]) * square_unit
+            else:
+                for i in range(size):
+                    d2[positions[i]] = rows.dtype.type(roughly[i]) * square_unit
+            bits = ~as_bits(rough) & lowest_bits(size)
+            while bits != 0:
+                i = lowest(bits)
+                bits &= bits - 1
                 row = positions[i]
-                if bits >> i & 1:
-                    d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
-                    own[i] = at_least[i] = d2[row] * square_scale
-                else:
-                    d2[row] = rows.dtype.type(roughly[i]) * square_unit
+                d2[row] = squared_distance(rows, row, centers, np.uint32(winner[i]))
+                own[i] = at_least[i] = d2[row] * square_scale
         if moving:
             _, bound, until = when_due(
                 load(at_least, 0), load(own, 0), bound, False, label, winner, packed.journey, limits
@@ -254,12 +260,14 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
         store(distances, 0, bound)
         for i in range(lanes):
             bounds[i] = as_bound(distances[i] * unit, centers)
-        if looked_up and size == lanes and positions[lanes - 1] - positions[0] == lanes - 1:
+        if in_a_row:
             row = positions[0]
             store(labels, row, label)
             for i in range(lanes):
-                d2[row + i] = own[i]
                 others[row + i] = bounds[i]
+            if looked_up:
+                for i in range(lanes):
+                    d2[row + i] = own[i]
             if asked:
                 for i in range(lanes):
                     due[row + i] = as_due(untils[i] * unit)

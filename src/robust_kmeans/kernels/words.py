@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
@@ -36,8 +36,9 @@ from robust_kmeans.kernels.lanes import (
     square_root,
     store,
 )
+from robust_kmeans.kernels.target import has
 
-AT_HAND = WIDE and bool(binding.get_host_cpu_features().get("avx512vnni"))
+AT_HAND = WIDE and has("avx512vnni")
 # Features per tile of rows, which then takes a third of the L1 cache; the longest sum in one go,
 # which keeps rounding small for wide rows; and those that share a step.
 FEATURES = 64
@@ -68,16 +69,18 @@ class Words(NamedTuple):
     lengths: NDArray[np.float32]
 
 
-def no_words() -> Words:
-    """Nothing to compare."""
-    return Words(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.float32))
+NO_WORDS = Words(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.float32))
+"""Nothing to compare."""
+
+
+def worth_words(n_centers: int, n_features: int) -> bool:
+    """Whether so many centres of so many features should be compared in whole numbers."""
+    return AT_HAND and n_features > FEATURES and n_centers >= FEWEST_CENTERS
 
 
 def to_words(values: NDArray[np.floating]) -> Words:
-    """Centres, less the origin, in whole numbers where that is worth it."""
+    """Centres, less the origin, in whole numbers."""
     n_centers, n_features = values.shape
-    if not AT_HAND or n_features <= FEATURES or n_centers < FEWEST_CENTERS:
-        return no_words()
     n_parts, n_pairs = -(-n_features // FEATURES), -(-n_features // 2)
     parts = np.zeros((-(-n_centers // 4) * 4, n_parts, FEATURES))
     parts.reshape(len(parts), -1)[:n_centers, :n_features] = values

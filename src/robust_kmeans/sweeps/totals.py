@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robust_kmeans.kernels.means import carry_over
+
 
 @dataclass(frozen=True)
 class ClusterTotals:
@@ -24,12 +26,9 @@ class ClusterTotals:
         self, before: NDArray[np.floating], after: NDArray[np.floating]
     ) -> ClusterTotals:
         """The same rows' deviations from centres that have moved."""
-        shift = after.astype(np.float64) - before
-        sums = self.sums - self.mass[:, np.newaxis] * shift
-        # Σ‖x − c − s‖² is Σ‖x − c‖² − s·Σ(x − c) − s·Σ(x − c − s).
-        # (No product of BLAS: its threads would go on spinning beside ours.)
-        cost = self.cost - float(np.sum(shift * (self.sums + sums)))
-        return ClusterTotals(sums, self.mass, cost)
+        sums = np.empty_like(self.sums)
+        change = carry_over(self.sums, self.mass, before, after, sums)
+        return ClusterTotals(sums, self.mass, self.cost + change)
 
 
 def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:

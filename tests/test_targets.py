@@ -1,0 +1,47 @@
+"""Kernels are right on machines with other registers than this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llvmlite import binding
+from numba import config
+
+from robust_kmeans.kernels.target import has
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(
+    not binding.get_host_cpu_features().get("avx2"),
+    reason="code for AVX2 does not run on this machine",
+)
+@pytest.mark.parametrize("file", ["test_assign.py", "test_bounds.py"])
+def test_rows_are_assigned_without_avx512(file):
+    # The compiler then takes registers, and the kernels numbers of lanes, that are those of a laptop.
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{file}"],
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_CPU_NAME": "haswell"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_target_has_what_it_is_said_to_have(monkeypatch):
+    monkeypatch.setattr(config, "CPU_NAME", "haswell")
+    monkeypatch.setattr(config, "CPU_FEATURES", None)
+    assert not has("avx512f")
+    monkeypatch.setattr(config, "CPU_FEATURES", "+avx2,-avx512f,+avx512vnni")
+    assert has("avx512vnni")
+    assert not has("avx512f")
+    monkeypatch.setattr(config, "CPU_NAME", None)
+    monkeypatch.setattr(config, "CPU_FEATURES", None)
+    assert has("avx512f") == bool(binding.get_host_cpu_features().get("avx512f"))
