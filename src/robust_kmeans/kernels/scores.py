@@ -50,6 +50,10 @@ from robust_kmeans.kernels.words import FEATURES, SHARE, add_products, round_til
 ROW_BYTES = 2**18
 # Rows of a tile that lie among so many times as many are brought there one by one.
 DENSE = 32
+# They are asked for in whole lines of the cache, a few at a time: more of them than the machine can
+# wait for at once would hold everything up.
+LINE_BYTES = 64
+MOST_LINES = 12
 # Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
 # more of them float64 does.
 FEW = 8
@@ -113,6 +117,10 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
     n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
+    line = LINE_BYTES // rows.itemsize
+    many_lines = lanes * n_features > MOST_LINES * line * n_steps
+    if many_lines:
+        n_steps += (n_features + width - 1) // width * (lanes // width)
     share, n_soon = lanes // (norms.shape[0] // 4) + 1, min(n_features, FEATURES)
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
@@ -122,9 +130,10 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
             which[min(start + lanes, n_rows - 1)],
             which[min(start + 2 * lanes, n_rows) - 1],
         )
-        ahead = first_ahead * n_features
-        n_ahead = (last_ahead - first_ahead + 1) * n_features // n_steps + 1
+        ahead, until_ahead = first_ahead * n_features, (last_ahead + 1) * n_features
+        n_ahead = ((until_ahead - ahead) // n_steps // line + 1) * line
         dense = last_ahead - first_ahead < DENSE * lanes
+        in_order = few_bytes and dense
         if asked and dense:
             prefetch(d2, first_ahead, last_ahead - first_ahead + 1)
             prefetch(others, first_ahead, last_ahead - first_ahead + 1)
@@ -135,6 +144,9 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
             n_here = min(FEATURES, n_features - first)
             for f in range(0, n_here, width):
                 for i in range(0, lanes, width):
+                    if in_order and many_lines:
+                        prefetch(rows, ahead, n_ahead)
+                        ahead += n_ahead
                     transpose_square(
                         rows, positions, i, first + f, min(width, n_here - f),
                         nothing if looked_up else origin, scale,
@@ -155,10 +167,10 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                 # The next rows come to the cache meanwhile, in the order in which they are stored;
                 # or one by one, where they are scattered; or, where they would be too many bytes,
                 # the next features of these rows.
-                if few_bytes and dense:
+                if in_order and ahead < until_ahead:
                     prefetch(rows, ahead, n_ahead)
                     ahead += n_ahead
-                else:
+                elif not in_order:
                     for i in range(j // 4 * share, min((j // 4 + 1) * share, lanes)):
                         soon = positions[i] * n_features + first + FEATURES
                         if few_bytes or first + FEATURES >= n_features:
@@ -263,11 +275,13 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
         if in_a_row:
             row = positions[0]
             store(labels, row, label)
-            for i in range(lanes):
-                others[row + i] = bounds[i]
             if looked_up:
                 for i in range(lanes):
                     d2[row + i] = own[i]
+                    others[row + i] = bounds[i]
+            else:
+                for i in range(lanes):
+                    others[row + i] = bounds[i]
             if asked:
                 for i in range(lanes):
                     due[row + i] = as_due(untils[i] * unit)
