@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 )
 @pytest.mark.parametrize("file", ["test_assign.py", "test_bounds.py"])
 def test_rows_are_assigned_without_avx512(file):
-    # The compiler then takes registers, and the kernels numbers of lanes, that are those of a laptop.
+    # The compiler then has the registers, and the kernels the numbers of lanes, of a laptop.
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{file}"],
         cwd=ROOT,

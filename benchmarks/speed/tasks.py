@@ -39,8 +39,8 @@ N_INIT = 10
 # Fits of scikit-learn beyond these seconds together get no more seeds, once there are a few.
 FIT_BUDGET, FEW_SEEDS = 12.0, 3
 WINDOW = Window(2, 22)
-# A run is at rest, or ends here as a fit does by default.  Those who are far behind, and take the same
-# time for each iteration, need not do all of them.
+# A run is at rest, or ends here as a fit does by default.  Those who are far behind, and take the
+# same time for each iteration, need not do all of them.
 MOST_TO_REST = 300
 MOST_OF_OTHERS = 50
 

@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.means import squared_ways, to_means
 from robust_kmeans.momentum import Momentum
 from robust_kmeans.moving import MovingCenters
 from robust_kmeans.sweeps.cut import Cut
@@ -41,7 +40,7 @@ from robust_kmeans.sweeps.means import (
     FarthestShared,
     UpdateShared,
 )
-from robust_kmeans.sweeps.totals import ClusterTotals, add_totals
+from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, squared_ways
 from robust_kmeans.trimming import Placed, place
 
 # Totals that are kept up to date carry the rounding of the largest rows that were ever in
@@ -118,7 +117,7 @@ def trimmed_lloyd(
         if len(now.history) > max_iter and now.totals.mass.all():
             break
         means = _means_or_farthest_inliers(rows, now)
-        way = _squared_ways(now.centers, means)
+        way = squared_ways(now.centers, means)
         mended = way[now.totals.mass == 0].any()
         limit = tol * now.cut.cost / (now.totals.mass.sum() * data.n_features)
         if way.sum() <= limit and not mended:
@@ -155,7 +154,7 @@ def check_same_rows(here: Cut, kept: Cut) -> None:
 
 def _move(rows: MovingCenters, now: Midway, centers: NDArray[np.floating]) -> Midway:
     """Centres elsewhere, and the cut and the totals there."""
-    cut, changes = rows.move(centers, _squared_ways(now.centers, centers), now.cut)
+    cut, changes = rows.move(centers, squared_ways(now.centers, centers), now.cut)
     if not rows.weighted:
         same = replace(now.totals, cost=now.cut.cost).after_move(now.centers, centers)
         cut_changes = rows.run(UPDATE_CUT, UpdateShared(cut, centers))
@@ -199,18 +198,11 @@ def _means_or_farthest_inliers(rows: MovingCenters, now: Midway) -> NDArray[np.f
     Never to an outlier: the row is the farthest of those that the cut keeps.  Where no
     inlier has a distance left, the centre stays, as there is nothing to gain.
     """
-    moved, totals = np.empty_like(now.centers), now.totals
-    to_means(now.centers, totals.sums, totals.mass, moved)
-    if not totals.mass.all():
-        empty = np.flatnonzero(totals.mass == 0)
+    moved = now.totals.means(now.centers)
+    if not now.totals.mass.all():
+        empty = np.flatnonzero(now.totals.mass == 0)
         rows.measure()
         far = rows.run(FARTHEST_KEPT, FarthestShared(now.cut, len(empty)))
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]
         moved[empty[: len(useful)]] = useful
     return moved
-
-
-def _squared_ways(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.float64]:
-    ways = np.empty(len(before))
-    squared_ways(before, after, ways)
-    return ways

@@ -13,7 +13,7 @@ it again.  For use in kernels only.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,9 @@ class Scaled(NamedTuple):
     high: float
 
 
-NO_LINES = {np.dtype(real): np.empty(0, real) for real in (np.float32, np.float64)}
+NO_LINES: dict[np.dtype[Any], NDArray[np.floating]] = {
+    np.dtype(real): np.empty(0, real) for real in (np.float32, np.float64)
+}
 # Too short a way makes rows due too soon, an endless one would make them never due.
 MOST_SCALED = {dtype: float(np.finfo(dtype).max) / 4 for dtype in NO_LINES}
 

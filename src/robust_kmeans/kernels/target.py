@@ -1,9 +1,13 @@
-"""What the machine that kernels are compiled for can do: this one, unless Numba is told otherwise."""
+"""What the machine can do that kernels are compiled for: this one, unless Numba is told other."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import binding
 from numba import config
+
+CONFIG: Any = config
 
 
 def has(feature: str) -> bool:
@@ -11,8 +15,8 @@ def has(feature: str) -> bool:
 
     Of one that is only named, as by ``NUMBA_CPU_NAME``, nothing is taken for granted.
     """
-    if config.CPU_FEATURES is not None:
-        return f"+{feature}" in config.CPU_FEATURES.split(",")
-    if config.CPU_NAME is not None:
+    if CONFIG.CPU_FEATURES is not None:
+        return f"+{feature}" in CONFIG.CPU_FEATURES.split(",")
+    if CONFIG.CPU_NAME is not None:
         return False
     return bool(binding.get_host_cpu_features().get(feature))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels.means import carry_over
+from robust_kmeans.kernels import means
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,26 @@ class ClusterTotals:
     mass: NDArray[np.float64]
     cost: float = 0.0
 
+    def means(self, centers: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The means of the rows; a cluster without any keeps its centre."""
+        found = np.empty_like(centers)
+        means.to_means(centers, self.sums, self.mass, found)
+        return found
+
     def after_move(
         self, before: NDArray[np.floating], after: NDArray[np.floating]
     ) -> ClusterTotals:
         """The same rows' deviations from centres that have moved."""
         sums = np.empty_like(self.sums)
-        change = carry_over(self.sums, self.mass, before, after, sums)
+        change = means.carry_over(self.sums, self.mass, before, after, sums)
         return ClusterTotals(sums, self.mass, self.cost + change)
+
+
+def squared_ways(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.float64]:
+    """How far each centre has come, squared."""
+    ways = np.empty(len(before))
+    means.squared_ways(before, after, ways)
+    return ways
 
 
 def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:
