@@ -36,7 +36,7 @@ def run(X, start, z, *, tol=0.0, max_iter=2000, with_momentum=True, bounds=True,
         )
 
 
-@given(problem=problems(), dtype=st.sampled_from(DTYPES), weighted=st.booleans())
+@given(problem=problems(weighted=True), dtype=st.sampled_from(DTYPES), weighted=st.booleans())
 @settings(max_examples=60)
 def test_the_trimmed_cost_never_rises(problem, dtype, weighted):
     X, k, z, weights, seed, _ = problem
@@ -67,9 +67,26 @@ def test_it_ends_where_centres_are_the_means(dtype):
     np.testing.assert_allclose(again.cluster_centers, end.centers, rtol=1e-5, atol=1e-6)
 
 
+def lead_astray(monkeypatch, far):
+    """Let momentum go that far beyond the means, and note when it does."""
+    astray = []
+
+    def far_away(momentum, means):
+        if not momentum.n_steps:
+            return means
+        astray.append(means)
+        return (means + far).astype(means.dtype)
+
+    monkeypatch.setattr(Momentum, "beyond", far_away)
+    return astray
+
+
+@pytest.mark.parametrize("astray", [False, True])
 @pytest.mark.parametrize("n_features", [4, 40])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bounds_and_threads_change_no_bit(dtype, n_features):
+def test_bounds_and_threads_change_no_bit(monkeypatch, dtype, n_features, astray):
+    # Where it leads astray, centres move twice in an iteration.
+    noted = lead_astray(monkeypatch, 0.5) if astray else [None] * 10
     X = np.random.RandomState(1).standard_normal((4000, n_features)).astype(dtype)
     plan = np.linspace(0, len(X), 5).astype(np.int64)
 
@@ -81,25 +98,21 @@ def test_bounds_and_threads_change_no_bit(dtype, n_features):
             )
 
     first = one(1, with_bounds=True)
+    assert len(noted) > 5
     for other in (one(2, with_bounds=True), one(2, with_bounds=False)):
         assert other.history == first.history
         np.testing.assert_array_equal(other.centers, first.centers)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_where_it_only_leads_astray_the_run_is_that_without_it(monkeypatch, weighted):
+@pytest.mark.parametrize("far", [50.0, 1e7])
+def test_where_it_only_leads_astray_the_run_is_that_without_it(monkeypatch, weighted, far):
     X = gaussian()
     weights = np.random.RandomState(2).uniform(0.5, 2, len(X)) if weighted else None
     plain = run(X, X[:K].copy(), Z, max_iter=15, with_momentum=False, weights=weights)
-    astray = []
-
-    def far_away(_self, means):
-        astray.append(means)
-        return means + 50.0
-
-    monkeypatch.setattr(Momentum, "beyond", far_away)
+    astray = lead_astray(monkeypatch, far)
     held = run(X, X[:K].copy(), Z, max_iter=15, weights=weights)
-    assert len(astray) == held.n_iter == 15
+    assert len(astray) > 5
     np.testing.assert_allclose(held.history, plain.history, rtol=1e-10)
     np.testing.assert_allclose(held.centers, plain.centers, rtol=1e-8, atol=1e-10)
 
@@ -134,14 +147,35 @@ def test_steps_are_those_of_nesterov():
     np.testing.assert_array_equal(turned.beyond(4 * one), 4 * one)
 
 
-def test_a_fit_uses_it_unless_it_is_given_centres():
+def test_after_going_astray_the_cost_is_that_of_the_rows():
+    # Few rows that cost next to nothing, and a step to where they cost much: taken back, what is
+    # left of the difference of two large numbers is not the cost.
+    tiny = 1e-9 * np.arange(10.0)
+    X = np.concatenate([np.full(3, -8.0), np.full(6, -1.0), tiny])[:, np.newaxis]
+    end = run(X, np.array([[-8.0]]), 9)
+    assert end.inertia == pytest.approx(np.sum((tiny - tiny.mean()) ** 2), rel=1e-6)
+
+
+def test_centres_do_not_go_where_squares_leave_the_range():
+    means = np.array([[1e18], [-3e18]], np.float32)
+    np.testing.assert_array_equal(Momentum(-means, 9).beyond(means), means)
+    assert (Momentum(-means / 1e9, 9).beyond(means / 1e9) != means / 1e9).all()
+
+
+@pytest.mark.parametrize("local_search", [0, 16])
+def test_a_fit_uses_it_unless_it_is_given_centres(monkeypatch, local_search):
     X = gaussian()
-    given_centers = RobustKMeans(K, n_outliers=Z, init=X[:K], tol=0, max_iter=25).fit(X)
-    plain = trimmed_kmeans(X, X[:K], n_outliers=Z, tol=0, max_iter=25)
-    np.testing.assert_array_equal(given_centers.inertia_history_, plain.inertia_history)
+    gone = []
+    beyond = Momentum.beyond
 
-    def seeds(_X, n_clusters, random_state):
-        return X[:n_clusters]
+    def noted(momentum, means):
+        gone.append(momentum)
+        return beyond(momentum, means)
 
-    fast = RobustKMeans(K, n_outliers=Z, init=seeds, local_search=0, tol=0, max_iter=25).fit(X)
-    assert fast.inertia_ < plain.inertia
+    monkeypatch.setattr(Momentum, "beyond", noted)
+    options = {"n_outliers": Z, "local_search": local_search, "tol": 0, "max_iter": 25}
+    RobustKMeans(K, init=X[:K], **options).fit(X)
+    trimmed_kmeans(X, X[:K], n_outliers=Z, tol=0, max_iter=25)
+    assert not gone
+    RobustKMeans(K, random_state=0, **options).fit(X)
+    assert len(gone) >= 20

@@ -26,7 +26,8 @@ def test_rows_are_assigned_without_avx512(file):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{file}"],
         cwd=ROOT,
-        env=os.environ | {"NUMBA_CPU_NAME": "haswell"},
+        # Without features of its own it would still have those of this machine.
+        env=os.environ | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -44,4 +45,7 @@ def test_a_target_has_what_it_is_said_to_have(monkeypatch):
     assert not has("avx512f")
     monkeypatch.setattr(config, "CPU_NAME", None)
     monkeypatch.setattr(config, "CPU_FEATURES", None)
+    monkeypatch.setattr(config, "ENABLE_AVX", 1)
     assert has("avx512f") == bool(binding.get_host_cpu_features().get("avx512f"))
+    monkeypatch.setattr(config, "ENABLE_AVX", 0)
+    assert not has("avx512f")

@@ -175,9 +175,11 @@ def _rush(
     if now.totals.mass.all():
         onward = momentum.unless_turned(now.centers, means, now.totals)
         there = _move(rows, now, onward.beyond(means))
-        if there.cut.cost <= now.cut.cost:
+        if there.cut.cost <= now.cut.cost or not onward.n_steps:
             return replace(there, momentum=onward.after(means))
-        now = there
+        # Totals on the way back carry the rounding of what was there.
+        worst = max(there.cost_when_totalled, there.cut.cost)
+        now = replace(there, cost_when_totalled=worst)
     return replace(_move(rows, now, means), momentum=Momentum(means))
 
 
@@ -198,9 +200,9 @@ def _means_or_farthest_inliers(rows: MovingCenters, now: Midway) -> NDArray[np.f
     Never to an outlier: the row is the farthest of those that the cut keeps.  Where no
     inlier has a distance left, the centre stays, as there is nothing to gain.
     """
-    moved = now.totals.means(now.centers)
-    if not now.totals.mass.all():
-        empty = np.flatnonzero(now.totals.mass == 0)
+    moved, filled = now.totals.means(now.centers), now.totals.mass > 0
+    if not filled.all():
+        empty = np.flatnonzero(~filled)
         rows.measure()
         far = rows.run(FARTHEST_KEPT, FarthestShared(now.cut, len(empty)))
         useful = far.points[: len(empty)][far.d2[: len(empty)] > 0]

@@ -17,6 +17,7 @@ Cost: a few operations per value of the centres.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from numpy.typing import NDArray
 from robust_kmeans.sweeps.totals import ClusterTotals
 
 Floats = NDArray[np.floating]
+
+# Beyond the means centres may be outside of all rows: not where squares could leave the range.
+FARTHEST = {np.dtype(real): sqrt(np.finfo(real).max) / 16 for real in (np.float32, np.float64)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +45,12 @@ class Momentum:
         return replace(self, n_steps=0) if turned else self
 
     def beyond(self, means: Floats) -> Floats:
-        """Where the centres go from there."""
+        """Where the centres go from there; only to the means if those are too large."""
         share = self.n_steps / (self.n_steps + 3)
-        return (means + share * self._way_to(means)).astype(means.dtype)
+        beyond = means + share * self._way_to(means)
+        if np.abs(beyond).max() * sqrt(means.shape[1]) > FARTHEST[means.dtype]:
+            return means
+        return beyond.astype(means.dtype)
 
     def after(self, means: Floats) -> Momentum:
         """With one more iteration."""

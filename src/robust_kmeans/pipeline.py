@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -155,7 +156,9 @@ class _Halves:
         return replace(end, history=history, n_iter=begun.n_iter + end.n_iter)
 
     def _swapped(self, begun: PastRun, voice: _Voice) -> Search:
-        search = _search_coreset if self.data.large and self.plan.n_steps else search_swaps
+        search: Callable[..., Search] = search_swaps
+        if self.data.large and self.plan.n_steps:
+            search = partial(_search_coreset, with_momentum=self.plan.momentum)
         return search(
             self.data,
             self._placed(begun),
@@ -181,6 +184,7 @@ def _search_coreset(
     n_steps: int,
     random: np.random.RandomState,
     report: Callable[[int, float], object],
+    with_momentum: bool,
 ) -> Search:
     """Swap centres while that lowers ρ of a coreset; then see whether ρ of all rows is lower."""
     n_clusters, n_features = start.centers.shape
@@ -203,7 +207,7 @@ def _search_coreset(
             n_outliers,
             max_iter=CORESET_ITERATIONS,
             tol=CORESET_TOL,
-            with_momentum=True,
+            with_momentum=with_momentum,
         )
     after = place(data, found.centers, n_outliers, last=start.cut)
     if after.inertia < start.inertia:

@@ -17,6 +17,6 @@ def has(feature: str) -> bool:
     """
     if CONFIG.CPU_FEATURES is not None:
         return f"+{feature}" in CONFIG.CPU_FEATURES.split(",")
-    if CONFIG.CPU_NAME is not None:
+    if CONFIG.CPU_NAME is not None or (feature.startswith("avx") and not CONFIG.ENABLE_AVX):
         return False
     return bool(binding.get_host_cpu_features().get(feature))
