@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.execution.base import plan_chunks
+from robust_kmeans.execution.base import States, plan_chunks
 from robust_kmeans.execution.threads import OnThreads
-from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Step, Summary, Work
 
 
 class InMemory(OnThreads):
@@ -48,3 +50,16 @@ class InMemory(OnThreads):
             Chunk(rows[start:end], parts[start:end], int(start)) for start, end in pairwise(bounds)
         ]
         super().__init__(chunks, weights, n_threads)
+
+    def map(
+        self, step: Step[Summary], states: States, shared: Any, *, work: Work = Work.READING
+    ) -> tuple[States, Sequence[Summary]]:
+        """Run `step` on every chunk; the new states, and the summaries in chunk order."""
+        if len(self._chunks) > 1:
+            return super().map(step, states, shared, work=work)
+        # With few rows it would take as long to hand out the chunk as to work on it.
+        self._rouse_helpers()
+        state, summary = step(self._chunks[0], None if states is None else states[0], shared)
+        if self.watch is not None and work is Work.READING:
+            self.watch(self.n_rows)
+        return [state], [summary]

@@ -2,7 +2,8 @@
 
 Kernels release the GIL, so plain threads use all cores.  The pool lives as long as the
 execution: nothing outlives a fit, nothing is shared between fits, and no thread exists at
-import or at a fork.  The calling thread works too; a single chunk never leaves it.
+import or at a fork.  The calling thread works too; a single chunk never leaves it, but `helpers`
+take parts of its kernels.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States, Watch
+from robust_kmeans.execution.helpers import Helpers
+from robust_kmeans.kernels.team import ALONE
+from robust_kmeans.kernels.team import FEW_ROWS as FEW_TO_SHARE
 from robust_kmeans.sweeps.base import Chunk, NotAtHand, Step, Summary, Work
 
 # Sweeps over so many rows are over before another thread is awake.
@@ -66,10 +70,16 @@ class OnThreads(Execution):
         self._n_helpers = min(threads, len(chunks)) - 1
         self._resources = ExitStack()
         self._pool: ThreadPoolExecutor | None = None
+        shared = len(chunks) == 1 and self.n_rows >= FEW_TO_SHARE
+        self._n_sharing = threads if shared else 1
+        self._helpers: Helpers | None = None
 
     def __enter__(self) -> Self:
         if self._n_helpers:
             self._pool = self._resources.enter_context(ThreadPoolExecutor(self._n_helpers))
+        if self._n_sharing > 1:
+            self._helpers = self._resources.enter_context(Helpers(self._n_sharing))
+            self._chunks[0].team = self._helpers.team
         return self
 
     def __exit__(
@@ -78,7 +88,9 @@ class OnThreads(Execution):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._pool = None
+        self._pool = self._helpers = None
+        for chunk in self._chunks:
+            chunk.team = ALONE
         self._resources.close()
 
     def map(
@@ -113,6 +125,7 @@ class OnThreads(Execution):
                 if tell is not None and (n_done := sum(done)) < self.n_rows:
                     tell(n_done)
 
+        self._rouse_helpers()
         alone = self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
         try:
             helpers = [] if alone else self._start_helpers(work_off)
@@ -175,6 +188,10 @@ class OnThreads(Execution):
     def _start_helpers(self, work_off: Any) -> list[Any]:
         assert self._pool is not None
         return [self._pool.submit(work_off) for _ in range(self._n_helpers)]
+
+    def _rouse_helpers(self) -> None:
+        if self._helpers is not None:
+            self._helpers.rouse()
 
 
 def default_threads() -> int:

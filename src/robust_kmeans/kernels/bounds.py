@@ -23,6 +23,7 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 from robust_kmeans.kernels.scores import DENSE, as_bound, as_due
+from robust_kmeans.kernels.team import job_of, n_parts_of, part_of, work_off
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -38,7 +39,7 @@ AT_ONCE = 15
 
 
 @jit
-def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass):
+def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass, team):
     """As `assign`, to the bit of labels, after the centres have moved; D² of the rows looked at.
 
     Only rows that have a new label, which are in the cache at that moment, change their clusters'
@@ -51,6 +52,37 @@ def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept
            all rows
     OUT    sums (k, d) and mass (k,), float64: what new labels change in the totals, added to
     """
+    n_parts = n_parts_of(rows.shape[0], centers.shape[0])
+    changes = np.zeros((n_parts, *sums.shape)), np.zeros((n_parts, *mass.shape)), np.zeros(n_parts)
+    work_off(
+        team,
+        job_of(
+            _reassign_part,
+            (rows, centers, packed, bounds, every, labels, d2, others, due, kept, changes),
+        ),
+        n_parts,
+    )
+    for part in range(n_parts):
+        sums += changes[0][part]
+        mass += changes[1][part]
+    return changes[2].sum()
+
+
+@jit
+def _reassign_part(
+    part, rows, centers, packed, bounds, every, labels, d2, others, due, kept, changes
+):
+    sums, mass, cost = changes
+    first, last = part_of(part, cost.shape[0], rows.shape[0])
+    cost[part] = _reassign(
+        rows[first:last], centers, packed, bounds, every, labels[first:last], d2[first:last],
+        others[first:last], due[first:last], kept[first:last], sums[part], mass[part],
+    )  # fmt: skip
+
+
+@jit
+def _reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass):
+    """`reassign` for some rows."""
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
     cached = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))

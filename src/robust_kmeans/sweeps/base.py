@@ -22,6 +22,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from robust_kmeans.kernels.team import ALONE
+
 Summary = TypeVar("Summary")
 Merged = TypeVar("Merged")
 Step = Callable[[Any, Any, Any], tuple[Any, Summary]]
@@ -44,6 +46,8 @@ class Chunk:
 
     keeps_states = False
     """Whether a step may be asked again to go on from a state that it has been given before."""
+    team = ALONE
+    """Threads that take parts of its kernels, if there are any."""
     takes_notes = False
     """Whether a few rows by themselves are as slow to get as all: `note` those in need soon."""
 

@@ -112,7 +112,7 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
     everywhere = all_positions(chunk.n_rows)
-    assign(chunk.rows, everywhere, centers, pack(centers), labels, d2, others)
+    assign(chunk.rows, everywhere, centers, pack(centers), labels, d2, others, chunk.team)
     return RowState(d2, labels, others)
 
 
@@ -126,6 +126,7 @@ def _assign_moved(
     cost = reassign(
         chunk.rows, shared.centers, shared.packed, shared.bounds, every,
         state.labels, state.d2, state.others, state.due, state.kept, changes.sums, changes.mass,
+        chunk.team,
     )  # fmt: skip
     if shared.near is not None and state.kept.size:
         _note_undecided(chunk, state.d2, state.kept, shared.near)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import swaps
-from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.packing import pack
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
 from robust_kmeans.sweeps.distances import Floats, Look
@@ -71,6 +70,7 @@ def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState
     swaps.price_swaps(
         chunk.rows, state.d2, state.labels, state.others, chunk.weights, unit,
         state.d2.dtype.type(shared.limit.value), shared.points, gain, saved, mass, sums,
+        chunk.team,
     )  # fmt: skip
     return state, Prices(unit * gain, unit * saved, unit * mass, unit * sums)
 
@@ -85,15 +85,14 @@ def _add_prices(parts: Sequence[Prices]) -> Prices:
 
 
 def _swap(chunk: Chunk, state: RowState, shared: Swap) -> tuple[RowState, Look]:
-    rows, centers = chunk.rows, shared.centers
-    d2, others = chunk.empty(rows.dtype), chunk.empty(np.float32)
-    labels, orphans = chunk.empty(np.int32), chunk.empty(np.int32)
-    gaps = np.sum((centers - centers[shared.moved]) ** 2, axis=1)
-    n_orphans = swaps.hand_over(
-        rows, centers, shared.moved, gaps, state.d2, state.labels, labels, d2, orphans
-    )
-    assign(rows, orphans[:n_orphans], centers, pack(centers), labels, d2, others)
-    # Distances to second centres are known for the orphans only.
+    centers, moved = shared.centers, shared.moved
+    d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
+    gaps = np.sum((centers - centers[moved]) ** 2, axis=1)
+    swaps.swap(
+        chunk.rows, centers, pack(centers), moved, gaps, state.d2, state.labels, labels, d2,
+        chunk.team,
+    )  # fmt: skip
+    # Distances to second centres would be known for few rows only.
     return RowState(d2, labels), look_at(chunk, d2, shared.keys)
 
 

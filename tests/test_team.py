@@ -1,0 +1,167 @@
+"""Parts of a kernel's work: each is done once, by whoever is awake, and nobody is waited for."""
+
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robust_kmeans import RobustKMeans
+from robust_kmeans.execution.helpers import Helpers
+from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.kernels.jit import jit
+from robust_kmeans.kernels.team import (
+    ALONE,
+    AWAKE,
+    FEW_ROWS,
+    PARTS,
+    WHOLE_ROWS,
+    add_to,
+    job_of,
+    n_parts_of,
+    part_of,
+    value_at,
+    wait,
+    work_off,
+)
+
+N_JOBS = 2000
+
+
+@jit
+def count_part(part, values, counts, sums):
+    counts[part] += 1
+    for value in values:
+        sums[part] += np.sqrt(value + part)
+
+
+@jit
+def count_parts(values, counts, sums, team):
+    work_off(team, job_of(count_part, (values, counts, sums)), counts.shape[0])
+
+
+def counted(values, n_parts, team):
+    counts, sums = np.zeros(n_parts, np.int64), np.zeros(n_parts)
+    count_parts(values, counts, sums, team)
+    return counts, sums
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 4])
+def test_every_part_is_done_once_whoever_does_it(n_threads):
+    values = np.random.RandomState(0).uniform(size=300)
+    _, expected = counted(values, 7, ALONE)
+    with Helpers(n_threads) as helpers:
+        for _ in range(N_JOBS):
+            helpers.rouse()
+            counts, sums = counted(values, 7, helpers.team)
+            assert (counts == 1).all()
+            np.testing.assert_array_equal(sums, expected)
+
+
+def test_helpers_do_take_parts():
+    """Of two parts each waits for the other to begin: one thread would wait in vain."""
+    met = np.zeros(2, bool)
+    meet(np.zeros(2, np.int64), met, 0, ALONE)
+    assert not met.all()
+    with Helpers(2) as helpers:
+        # On a busy machine it may be asleep again by then.
+        for _ in range(20):
+            helpers.rouse()
+            wait_until(lambda: helpers.team[AWAKE] > 0)
+            meet(np.zeros(2, np.int64), met, 10**5, helpers.team)
+            if met.all():
+                break
+    assert met.all()
+
+
+@jit
+def meet(arrived, met, most_looks, team):
+    work_off(team, job_of(wait_for_the_other, (arrived, met, most_looks)), 2)
+
+
+@jit
+def wait_for_the_other(part, arrived, met, most_looks):
+    add_to(arrived, part, 1)
+    looks = 0
+    while value_at(arrived, 1 - part) == 0 and looks < most_looks:
+        wait(looks)
+        looks += 1
+    met[part] = value_at(arrived, 1 - part) == 1
+
+
+def test_nobody_waits_for_a_team_without_helpers():
+    with Helpers(2) as helpers:
+        counts, _ = counted(np.ones(3), PARTS, helpers.team)
+    assert (counts == 1).all()
+
+
+def test_helpers_sleep_when_nothing_comes_and_wake_when_roused():
+    with Helpers(3) as helpers:
+        for _ in range(3):
+            helpers.rouse()
+            wait_until(lambda: helpers.team[AWAKE] > 0)
+            wait_until(lambda: helpers.team[AWAKE] == 0)
+            assert counted(np.ones(3), PARTS, helpers.team)[0].tolist() == [1] * PARTS
+
+
+def wait_until(holds, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(1e-4)
+
+
+@given(n_rows=st.integers(0, 10**6), n_parts=st.integers(1, 8))
+def test_parts_are_all_rows_in_order_and_whole_tiles(n_rows, n_parts):
+    ends = [part_of(part, n_parts, n_rows) for part in range(n_parts)]
+    assert ends[0][0] == 0
+    assert ends[-1][1] == n_rows
+    for (_, last), (first, _) in pairwise(ends):
+        assert last == min(first, n_rows)
+        assert first % WHOLE_ROWS == 0
+
+
+def test_few_rows_and_large_sums_are_one_part():
+    assert n_parts_of(FEW_ROWS, 1) == PARTS
+    assert n_parts_of(FEW_ROWS - 1, 1) == 1
+    assert n_parts_of(FEW_ROWS, FEW_ROWS // 8) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n_features", "init"), [(3, "robust-k-means++"), (40, "k-means++")])
+def test_one_chunk_gives_the_same_bits_with_any_number_of_threads(dtype, n_features, init):
+    random = np.random.RandomState(0)
+    X = random.standard_normal((3 * FEW_ROWS, n_features)) + 3 * random.randint(
+        5, size=(3 * FEW_ROWS, 1)
+    )
+    X[:50] *= 100
+    found = [
+        RobustKMeans(
+            9, n_outliers=50, init=init, max_iter=20, n_threads=n_threads, random_state=0
+        ).fit(X.astype(dtype))
+        for n_threads in (1, 2, 4)
+    ]
+    for other in found[1:]:
+        assert other.inertia_history_.tolist() == found[0].inertia_history_.tolist()
+        np.testing.assert_array_equal(other.cluster_centers_, found[0].cluster_centers_)
+        np.testing.assert_array_equal(other.labels_, found[0].labels_)
+        np.testing.assert_array_equal(other.outlier_scores_, found[0].outlier_scores_)
+
+
+def test_no_helper_outlives_its_fit_even_after_an_error():
+    before = threading.active_count()
+
+    def complain(_progress):
+        raise RuntimeError("enough")
+
+    X = np.random.RandomState(0).standard_normal((FEW_ROWS, 2))
+    with pytest.raises(RuntimeError, match="enough"):
+        RobustKMeans(3, n_threads=3, callback=complain).fit(X)
+    assert threading.active_count() == before
+    data = InMemory(X, n_threads=3)
+    with data:
+        assert data._chunks[0].team.size
+    assert not data._chunks[0].team.size
