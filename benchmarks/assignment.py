@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.packing import pack
-from robust_kmeans.kernels.team import ALONE
+from robust_kmeans.kernels.team import ALONE, EVERY_PART
 from robust_kmeans.sweeps.base import all_positions
 
 DTYPES = ("float32", "float64")
@@ -57,7 +57,9 @@ def times(rows: np.ndarray, centers: np.ndarray, repeats: int) -> list[float]:
     d2, products = np.empty(len(rows), rows.dtype), np.empty((len(rows), len(centers)), rows.dtype)
     everywhere = all_positions(len(rows))
     contenders: list[Callable[[], object]] = [
-        lambda: assign(rows, everywhere, centers, pack(centers), labels, d2, others, ALONE),
+        lambda: assign(
+            EVERY_PART, 1, rows, everywhere, centers, pack(centers), labels, d2, others, ALONE
+        ),
         lambda: np.matmul(rows, centers.T, out=products),
     ]
     seconds: list[list[float]] = [[], []]

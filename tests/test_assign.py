@@ -11,7 +11,7 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.packing import pack
 from robust_kmeans.kernels.row_registers import squared_distance
 from robust_kmeans.kernels.scores import compare
-from robust_kmeans.kernels.team import ALONE
+from robust_kmeans.kernels.team import ALONE, EVERY_PART
 from robust_kmeans.sweeps.base import all_positions
 from tests import oracle
 from tests.strategies import DTYPES
@@ -77,7 +77,9 @@ def assigned(X, centers):
     labels, d2 = np.full(len(X), -1, np.int32), np.full(len(X), -1, X.dtype)
     others = np.full(len(X), -1, np.float32)
     packed = pack(centers)
-    kernels.assign(X, all_positions(len(X)), centers, packed, labels, d2, others, ALONE)
+    kernels.assign(
+        EVERY_PART, 1, X, all_positions(len(X)), centers, packed, labels, d2, others, ALONE
+    )
     return labels, d2, others
 
 
@@ -249,7 +251,7 @@ def test_only_the_rows_that_are_asked_for_change(n_rows, dtype):
     which = np.sort(np.random.RandomState(1).permutation(200)[:n_rows]).astype(np.int32)
     labels, d2 = np.full(200, -1, np.int32), np.full(200, -1, dtype)
     others = np.full(200, -1, np.float32)
-    kernels.assign(X, which, centers, pack(centers), labels, d2, others, ALONE)
+    kernels.assign(EVERY_PART, 1, X, which, centers, pack(centers), labels, d2, others, ALONE)
     untouched = np.setdiff1d(np.arange(200), which)
     for found, expected in zip((labels, d2, others), assigned(X, centers), strict=True):
         np.testing.assert_array_equal(found[which], expected[which])

@@ -16,13 +16,14 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.team import (
     ALONE,
     AWAKE,
+    EVERY_PART,
     FEW_ROWS,
     PARTS,
     WHOLE_ROWS,
     add_to,
-    job_of,
     n_parts_of,
     part_of,
+    parts_of_this,
     value_at,
     wait,
     work_off,
@@ -32,20 +33,18 @@ N_JOBS = 2000
 
 
 @jit
-def count_part(part, values, counts, sums):
+def count(part, values, counts, sums, team):
+    if part == EVERY_PART:
+        work_off(team, parts_of_this((values, counts, sums, team)), counts.shape[0])
+        return
     counts[part] += 1
     for value in values:
         sums[part] += np.sqrt(value + part)
 
 
-@jit
-def count_parts(values, counts, sums, team):
-    work_off(team, job_of(count_part, (values, counts, sums)), counts.shape[0])
-
-
 def counted(values, n_parts, team):
     counts, sums = np.zeros(n_parts, np.int64), np.zeros(n_parts)
-    count_parts(values, counts, sums, team)
+    count(EVERY_PART, values, counts, sums, team)
     return counts, sums
 
 
@@ -64,26 +63,23 @@ def test_every_part_is_done_once_whoever_does_it(n_threads):
 def test_helpers_do_take_parts():
     """Of two parts each waits for the other to begin: one thread would wait in vain."""
     met = np.zeros(2, bool)
-    meet(np.zeros(2, np.int64), met, 0, ALONE)
+    meet(EVERY_PART, np.zeros(2, np.int64), met, 0, ALONE)
     assert not met.all()
     with Helpers(2) as helpers:
         # On a busy machine it may be asleep again by then.
         for _ in range(20):
-            helpers.rouse()
-            wait_until(lambda: helpers.team[AWAKE] > 0)
-            meet(np.zeros(2, np.int64), met, 10**5, helpers.team)
+            wait_until(lambda: roused(helpers))
+            meet(EVERY_PART, np.zeros(2, np.int64), met, 10**5, helpers.team)
             if met.all():
                 break
     assert met.all()
 
 
 @jit
-def meet(arrived, met, most_looks, team):
-    work_off(team, job_of(wait_for_the_other, (arrived, met, most_looks)), 2)
-
-
-@jit
-def wait_for_the_other(part, arrived, met, most_looks):
+def meet(part, arrived, met, most_looks, team):
+    if part == EVERY_PART:
+        work_off(team, parts_of_this((arrived, met, most_looks, team)), 2)
+        return
     add_to(arrived, part, 1)
     looks = 0
     while value_at(arrived, 1 - part) == 0 and looks < most_looks:
@@ -101,10 +97,14 @@ def test_nobody_waits_for_a_team_without_helpers():
 def test_helpers_sleep_when_nothing_comes_and_wake_when_roused():
     with Helpers(3) as helpers:
         for _ in range(3):
-            helpers.rouse()
-            wait_until(lambda: helpers.team[AWAKE] > 0)
+            wait_until(lambda: roused(helpers))
             wait_until(lambda: helpers.team[AWAKE] == 0)
             assert counted(np.ones(3), PARTS, helpers.team)[0].tolist() == [1] * PARTS
+
+
+def roused(helpers):
+    helpers.rouse()
+    return helpers.team[AWAKE] > 0
 
 
 def wait_until(holds, seconds=60.0):

@@ -16,7 +16,7 @@ import numpy as np
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.scores import compare, measure_near
-from robust_kmeans.kernels.team import job_of, n_parts_of, part_of, work_off
+from robust_kmeans.kernels.team import EVERY_PART, part_of, parts_of_this, work_off
 
 # So many rows are compared in a row; where scores leave more than this share of them undecided,
 # the next ones are compared with more digits at once, so many times.
@@ -26,21 +26,18 @@ UNASKED = 15
 
 
 @jit
-def assign(rows, which, centers, packed, labels, d2, others, team):
+def assign(part, n_parts, rows, which, centers, packed, labels, d2, others, team):
     """The nearest centre of some rows; ties go to the lowest label.
 
-    IN   rows (m, d), which (p,): positions of the rows to assign, ascending; centers (k, d), and
-         `packed`
+    IN   part, n_parts; rows (m, d), which (p,): positions of the rows to assign, ascending; centers
+         (k, d), and `packed`
     OUT  at these positions: labels (m,); d2 (m,): D² to that centre; others (m,), float32: a
          distance than which no other centre is nearer
     """
-    n_parts = n_parts_of(which.shape[0], 0)
-    job = job_of(_assign_part, (n_parts, rows, which, centers, packed, labels, d2, others))
-    work_off(team, job, n_parts)
-
-
-@jit
-def _assign_part(part, n_parts, rows, which, centers, packed, labels, d2, others):
+    if part == EVERY_PART:
+        arguments = n_parts, rows, which, centers, packed, labels, d2, others, team
+        work_off(team, parts_of_this(arguments), n_parts)
+        return
     first, last = part_of(part, n_parts, which.shape[0])
     unasked, nobody = np.zeros(2, np.int64), np.empty(0, np.float32)
     assign_more(rows, which[first:last], centers, packed, unasked, labels, d2, others, nobody)

@@ -23,7 +23,7 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 from robust_kmeans.kernels.scores import DENSE, as_bound, as_due
-from robust_kmeans.kernels.team import job_of, n_parts_of, part_of, work_off
+from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
 from robust_kmeans.kernels.totals import recount_changed
 
 # Rows that are gone through a second time while they are in the L2 cache: so many bytes of them,
@@ -39,50 +39,37 @@ AT_ONCE = 15
 
 
 @jit
-def reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass, team):
+def reassign(
+    part, rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass, costs,
+    team,
+):  # fmt: skip
     """As `assign`, to the bit of labels, after the centres have moved; D² of the rows looked at.
 
     Only rows that have a new label, which are in the cache at that moment, change their clusters'
-    totals; returns what they change in the cost.
+    totals.
 
-    IN     rows (m, d), centers (k, d): as they are now, and `packed` with bounds; every: whether to
-           look at all rows; kept (m,): whether a row counts in the totals, or (0,) for no totals
+    IN     part; rows (m, d), centers (k, d): as they are now, and `packed` with bounds; every:
+           whether to look at all rows; kept (m,): whether a row counts in the totals, or (0,) for
+           no totals
     INOUT  labels (m,), d2 (m,); others (m,), float32: a distance than which no other centre is
            nearer, and the way of others if bounds are known; due (m,), float32, or (0,) to look at
            all rows
-    OUT    sums (k, d) and mass (k,), float64: what new labels change in the totals, added to
+    OUT    sums (p, k, d), mass (p, k) and costs (p,), float64: what new labels change in the totals
+           and in the cost, added to; of all parts in the first entries
     """
-    n_parts = n_parts_of(rows.shape[0], centers.shape[0])
-    changes = np.zeros((n_parts, *sums.shape)), np.zeros((n_parts, *mass.shape)), np.zeros(n_parts)
-    work_off(
-        team,
-        job_of(
-            _reassign_part,
-            (rows, centers, packed, bounds, every, labels, d2, others, due, kept, changes),
-        ),
-        n_parts,
-    )
-    for part in range(n_parts):
-        sums += changes[0][part]
-        mass += changes[1][part]
-    return changes[2].sum()
-
-
-@jit
-def _reassign_part(
-    part, rows, centers, packed, bounds, every, labels, d2, others, due, kept, changes
-):
-    sums, mass, cost = changes
-    first, last = part_of(part, cost.shape[0], rows.shape[0])
-    cost[part] = _reassign(
-        rows[first:last], centers, packed, bounds, every, labels[first:last], d2[first:last],
-        others[first:last], due[first:last], kept[first:last], sums[part], mass[part],
-    )  # fmt: skip
-
-
-@jit
-def _reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass):
-    """`reassign` for some rows."""
+    if part == EVERY_PART:
+        job = parts_of_this(
+            (rows, centers, packed, bounds, every, labels, d2, others, due, kept, sums, mass,
+             costs, team)
+        )  # fmt: skip
+        work_off(team, job, costs.shape[0])
+        add_up(sums)
+        add_up(mass)
+        add_up(costs)
+        return
+    first, last = part_of(part, costs.shape[0], rows.shape[0])
+    rows, labels, d2 = rows[first:last], labels[first:last], d2[first:last]
+    others, due, kept = others[first:last], due[first:last], kept[first:last]
     n_rows, n_features = rows.shape
     fewest, most = BLOCK_ROWS
     cached = max(fewest, min(most, BLOCK_BYTES // (n_features * rows.itemsize)))
@@ -123,9 +110,10 @@ def _reassign(rows, centers, packed, bounds, every, labels, d2, others, due, kep
         if kept.shape[0] > 0:
             n_changed = changed_rows(which, before, labels)
             change = recount_changed(
-                change, rows, which[:n_changed], before, labels, kept, centers, sums, mass
-            )
-    return change
+                change, rows, which[:n_changed], before, labels, kept, centers, sums[part],
+                mass[part],
+            )  # fmt: skip
+    costs[part] = change
 
 
 @jit
@@ -236,11 +224,15 @@ def other_distances(labels, others, ways, out):
 
 
 @jit
-def measure_own(rows, centers, labels, d2):
+def measure_own(part, n_parts, rows, centers, labels, d2, team):
     """D² of all rows, each to the centre with its label.
 
-    IN   rows (m, d), centers (k, d), labels (m,)
+    IN   part, n_parts; rows (m, d), centers (k, d), labels (m,)
     OUT  d2 (m,)
     """
-    for i in range(rows.shape[0]):
+    if part == EVERY_PART:
+        work_off(team, parts_of_this((n_parts, rows, centers, labels, d2, team)), n_parts)
+        return
+    first, last = part_of(part, n_parts, rows.shape[0])
+    for i in range(first, last):
         d2[i] = squared_distance(rows, i, centers, labels[i])

@@ -3,17 +3,22 @@
 To wake a Python thread and wait for it takes longer than many a sweep over few rows, most of it for
 the interpreter's lock.  So a helper of a team does not come back to Python between two kernels: it
 looks again and again whether there is something to do, for a moment, and only then goes to sleep
-(`execution.helpers`).  A kernel that can be split calls
+(`execution.helpers`).  A kernel that can be split has the number of
+a part as its first argument, and calls itself for all of them:
 
-    work_off(team, job_of(some_rows, (rows, …)), n_parts)
+    def kernel(part, rows, …, team):
+        if part == EVERY_PART:
+            work_off(team, parts_of_this((rows, …, team)), n_parts)
+            return
+        first, last = part_of(part, n_parts, rows.shape[0])
+        …
 
-which runs some_rows(part, rows, …) for every part, on all threads that are awake: whoever is free
-takes the next part.  Nobody waits for a helper that sleeps: all parts may be done by the caller.
-How many parts there are, and what they are, depends on the shape alone (`n_parts_of`, `part_of`);
-so no result depends on who does them.
+Whoever is free takes the next part.  Nobody waits for a helper that sleeps: all parts may be done
+by the caller.  How many parts there are, and what they are, depends on the shape alone
+(`n_parts_of`, `part_of`); so no result depends on who does them.
 
 A kernel is as serial as ever with `ALONE`, a team of nobody.  Parts must not raise.  All of this is
-for use in kernels only, but for `new_team`, `help_out` and `close`.
+for use in kernels only, but for `n_parts_of`, `new_team`, `help_out` and `close`.
 
 Cost: to share a job and to wait for its end takes about a microsecond.
 """
@@ -34,6 +39,7 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels.jit import jit
 
 ALONE: NDArray[np.int64] = np.empty(0, np.int64)
+EVERY_PART = -1
 
 # Where things are: what threads write at different times, in different lines of the cache.  A
 # ticket is the number of the job, and of its parts that nobody has taken.
@@ -94,7 +100,7 @@ def close(team):
 def work_off(team, job, n_parts):
     """Do all parts of a job, 0 to n_parts − 1, with the helpers that are awake.
 
-    IN     job: of `job_of`; n_parts
+    IN     job: of `parts_of_this`; n_parts
     INOUT  team
     """
     function, arguments = job
@@ -114,8 +120,7 @@ def work_off(team, job, n_parts):
         waited += 1
 
 
-@jit
-def n_parts_of(n_rows, n_sums):
+def n_parts_of(n_rows: int, n_sums: int = 0) -> int:
     """How many parts some rows are split into, if each has so many lines of sums for itself."""
     return PARTS if n_rows >= FEW_ROWS and n_sums <= MOST_SUMS * n_rows else 1
 
@@ -126,6 +131,17 @@ def part_of(part, n_parts, n_rows):
     tiles = (n_rows + WHOLE_ROWS - 1) // WHOLE_ROWS
     first, last = tiles * part // n_parts, tiles * (part + 1) // n_parts
     return first * WHOLE_ROWS, min(last * WHOLE_ROWS, n_rows)
+
+
+@jit
+def add_up(sums):
+    """Add the sums of all parts to those of the first, in their order.
+
+    INOUT  sums (n_parts, …), contiguous
+    """
+    values, n_values = sums.ravel(), sums.size // sums.shape[0]
+    for i in range(n_values, sums.size):
+        values[i % n_values] += values[i]
 
 
 @jit
@@ -146,36 +162,34 @@ def take_part(team):
 
 
 @intrinsic
-def job_of(typing, function, arguments):
-    """A call of a kernel, as two addresses; they last as long as the function that asks for it.
+def parts_of_this(_typing, arguments):
+    """The calls of this very kernel for its parts, as two addresses, until it returns.
 
-    The kernel gets the number of a part, and these arguments.
+    It gets the number of a part, and these arguments; it must return nothing.
     """
-    signature = function.get_call_type(typing, (types.intp, *arguments.types), {})
+    kinds = (types.intp, *arguments.types)
 
     def emit(context, builder, _signature, values):
-        compiled = function.dispatcher.get_compile_result(signature)
-        context.active_code_library.add_linking_library(compiled.library)
-        parts = cgutils.unpack_tuple(builder, values[1], len(arguments.types))
+        parts = cgutils.unpack_tuple(builder, values[0], len(arguments.types))
         kept = ir.LiteralStructType([part.type for part in parts])
         place = cgutils.alloca_once(builder, kept)
         for number, part in enumerate(parts):
             builder.store(part, cgutils.gep_inbounds(builder, place, 0, number))
-        name = f"{builder.module.name}.{compiled.fndesc.unique_name}.part"
-        caller = ir.Function(builder.module, PART_CALLER, builder.module.get_unique_name(name))
+        name = builder.module.get_unique_name(f"{builder.function.name}.part")
+        caller = ir.Function(builder.module, PART_CALLER, name)
         caller.linkage = "internal"
-        _emit_caller(context, caller, kept, compiled.fndesc, signature)
+        _emit_caller(context, caller, kept, builder.function, kinds)
         addresses = [builder.ptrtoint(each, WHOLE) for each in (caller, place)]
         return context.make_tuple(builder, types.UniTuple(types.int64, 2), addresses)
 
-    return types.UniTuple(types.int64, 2)(function, arguments), emit
+    return types.UniTuple(types.int64, 2)(arguments), emit
 
 
 PART_CALLER = ir.FunctionType(ir.VoidType(), [ADDRESS, WHOLE])
 
 
 def _emit_caller(
-    context: Any, caller: ir.Function, kept: ir.Type, description: Any, signature: Any
+    context: Any, caller: ir.Function, kept: ir.Type, kernel: ir.Function, kinds: tuple[Any, ...]
 ) -> None:
     """A function of an address and of a part's number, which calls the kernel."""
     builder = ir.IRBuilder(caller.append_basic_block("entry"))
@@ -184,7 +198,11 @@ def _emit_caller(
         builder.load(cgutils.gep_inbounds(builder, place, 0, number))
         for number in range(len(kept.elements))
     ]
-    context.call_internal_no_propagate(builder, description, signature, [caller.args[1], *values])
+    context.call_conv.call_function(builder, kernel, types.none, kinds, [caller.args[1], *values])
+    for instruction in builder.block.instructions:
+        if isinstance(instruction, ir.CallInstr):
+            # Otherwise there would be another copy of it in here.
+            instruction.attributes.add("noinline")
     builder.ret_void()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import add_deviation, squared_distance
+from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
 
 BLOCK = 256
 
@@ -105,24 +106,29 @@ def kept_weights(d2, weights, start, value, boundary_row, boundary_trimmed, out)
 
 
 @jit
-def accumulate(
-    rows, labels, d2, weights, start, value, boundary_row, boundary_trimmed, centers, kept, sums,
-    mass,
-):  # fmt: skip
+def accumulate(part, rows, labels, d2, weights, cut, centers, kept, sums, mass, team):
     """Per cluster, the weighted deviations from its centre of the kept rows, and their weight.
 
     Deviations, not the rows themselves: far from the origin a sum of rows has no digits left
     for the mean.
 
-    IN   rows (m, d), labels (m,), d2 (m,), weights (m,) or (0,); start: global index of
-         the first row; the cut; centers (k, d)
-    OUT  kept (m,) or (0,): 1 for a row that counts, otherwise 0; sums (k, d) and mass (k,),
-         float64, added to
+    IN   part; rows (m, d), labels (m,), d2 (m,), weights (m,) or (0,); cut: the global index of the
+         first row, and the cut's value, row and what that is trimmed; centers (k, d)
+    OUT  kept (m,) or (0,): 1 for a row that counts, otherwise 0; sums (p, k, d) and mass (p, k),
+         float64, added to; of all parts in the first entries
     """
-    n_rows = rows.shape[0]
+    if part == EVERY_PART:
+        arguments = rows, labels, d2, weights, cut, centers, kept, sums, mass, team
+        work_off(team, parts_of_this(arguments), mass.shape[0])
+        add_up(sums)
+        add_up(mass)
+        return
+    start, value, boundary_row, boundary_trimmed = cut
+    first, last = part_of(part, mass.shape[0], rows.shape[0])
+    sums, mass = sums[part], mass[part]
     weighted = weights.shape[0] > 0
     noted = kept.shape[0] > 0
-    for i in range(n_rows):
+    for i in range(first, last):
         cut_off = d2[i] > value or (d2[i] == value and start + i < boundary_row)
         if noted:
             kept[i] = not cut_off

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.bounds import measure_own, other_distances, reassign
 from robust_kmeans.kernels.dues import Bounds, Ways
 from robust_kmeans.kernels.packing import Comparable, pack
+from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
@@ -112,7 +112,10 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
     others = chunk.empty(np.float32)
     everywhere = all_positions(chunk.n_rows)
-    assign(chunk.rows, everywhere, centers, pack(centers), labels, d2, others, chunk.team)
+    assign(
+        EVERY_PART, n_parts_of(chunk.n_rows), chunk.rows, everywhere, centers, pack(centers),
+        labels, d2, others, chunk.team,
+    )  # fmt: skip
     return RowState(d2, labels, others)
 
 
@@ -122,16 +125,17 @@ def _assign_moved(
     """As `_assign`, to the bit, for rows that may have a new label or be near the cut."""
     state = _writable(chunk, state, shared)
     every = not state.band.holds(shared.band)
-    changes = no_totals(shared.centers)
-    cost = reassign(
-        chunk.rows, shared.centers, shared.packed, shared.bounds, every,
-        state.labels, state.d2, state.others, state.due, state.kept, changes.sums, changes.mass,
+    sums, mass, costs = no_totals(shared.centers, n_parts_of(chunk.n_rows, len(shared.centers)))
+    reassign(
+        EVERY_PART, chunk.rows, shared.centers, shared.packed, shared.bounds, every,
+        state.labels, state.d2, state.others, state.due, state.kept, sums, mass, costs,
         chunk.team,
     )  # fmt: skip
     if shared.near is not None and state.kept.size:
         _note_undecided(chunk, state.d2, state.kept, shared.near)
     look = look_at(chunk, state.d2, shared.keys)
-    return state._replace(band=shared.band), Reassigned(look, replace(changes, cost=cost))
+    changes = ClusterTotals(sums[0], mass[0], float(costs[0]))
+    return state._replace(band=shared.band), Reassigned(look, changes)
 
 
 def _writable(chunk: Chunk, state: RowState | BoundedState, shared: Moved) -> BoundedState:
@@ -171,7 +175,8 @@ def _measure(
     if isinstance(state, RowState):
         return state, None
     d2 = chunk.empty(chunk.dtype) if chunk.keeps_states else state.d2
-    measure_own(chunk.rows, centers, state.labels, d2)
+    n_parts = n_parts_of(chunk.n_rows)
+    measure_own(EVERY_PART, n_parts, chunk.rows, centers, state.labels, d2, chunk.team)
     return state._replace(d2=d2), None
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
+from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays, nothing
 from robust_kmeans.sweeps.cut import Cut, flagged_rows, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
@@ -49,31 +50,32 @@ class FarRows:
 
 
 def _update(chunk: Chunk, state: RowState, shared: UpdateShared) -> tuple[RowState, ClusterTotals]:
-    found, cut = no_totals(shared.centers), shared.cut
+    cut, centers = shared
     # With weights, differences of sums could leave a trace of weight in an empty cluster.
     kept = NO_FLAGS if chunk.weights.size else chunk.empty(np.uint8)
+    sums, mass, _ = no_totals(centers, n_parts_of(chunk.n_rows, len(centers)))
     totals.accumulate(
-        chunk.rows, state.labels, state.d2, chunk.weights, chunk.start,
-        cut.value, cut.row, cut.trimmed, shared.centers, kept, found.sums, found.mass,
+        EVERY_PART, chunk.rows, state.labels, state.d2, chunk.weights,
+        (chunk.start, cut.value, cut.row, cut.trimmed), centers, kept, sums, mass, chunk.team,
     )  # fmt: skip
-    return state._replace(kept=kept), found
+    return state._replace(kept=kept), ClusterTotals(sums[0], mass[0])
 
 
 def _update_cut(
     chunk: Chunk, state: RowState, shared: UpdateShared
 ) -> tuple[RowState, ClusterTotals]:
-    found, cut = no_totals(shared.centers), shared.cut
+    cut, centers = shared
     kept, which = chunk.empty(np.uint8), chunk.empty(np.int32)
     n_changed = totals.changed_sides(
         state.d2, chunk.start, cut.value, cut.row, state.kept, kept, which
     )
+    sums, mass, cost = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
     if n_changed:
         changed = which[:n_changed]
         cost = totals.recount_cut(
-            chunk.take(changed), changed, state.labels, kept, shared.centers, found.sums, found.mass
+            chunk.take(changed), changed, state.labels, kept, centers, sums, mass
         )
-        found = replace(found, cost=cost)
-    return state._replace(kept=kept), found
+    return state._replace(kept=kept), ClusterTotals(sums, mass, cost)
 
 
 def _mark_kept(chunk: Chunk, state: RowState, cut: Cut) -> tuple[RowState, None]:

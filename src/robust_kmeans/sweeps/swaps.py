@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import swaps
+from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.packing import pack
+from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
 from robust_kmeans.sweeps.distances import Floats, Look
 from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
+
+# Rows that are handed over at a time.
+BLOCK = 2**15
 
 
 class Limit(NamedTuple):
@@ -63,16 +68,19 @@ def _losses(chunk: Chunk, state: RowState, limit: Limit) -> tuple[RowState, NDAr
 
 def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState, Prices]:
     n_candidates, n_features = shared.points.shape
-    gain, mass = np.zeros(n_candidates), np.zeros(n_candidates)
-    saved = np.zeros((n_candidates, shared.limit.n_clusters))
-    sums = np.zeros((n_candidates, n_features))
+    # All but `gain` and `mass`, in lines as long as a row.
+    n_lines = n_candidates * (shared.limit.n_clusters // n_features + 1)
+    n_parts = n_parts_of(chunk.n_rows, n_lines)
+    gain, mass = np.zeros((2, n_parts, n_candidates))
+    saved = np.zeros((n_parts, n_candidates, shared.limit.n_clusters))
+    sums = np.zeros((n_parts, n_candidates, n_features))
     unit = shared.unit if chunk.weights.size else 1.0
     swaps.price_swaps(
-        chunk.rows, state.d2, state.labels, state.others, chunk.weights, unit,
+        EVERY_PART, chunk.rows, state.d2, state.labels, state.others, chunk.weights, unit,
         state.d2.dtype.type(shared.limit.value), shared.points, gain, saved, mass, sums,
         chunk.team,
     )  # fmt: skip
-    return state, Prices(unit * gain, unit * saved, unit * mass, unit * sums)
+    return state, Prices(unit * gain[0], unit * saved[0], unit * mass[0], unit * sums[0])
 
 
 def _add_prices(parts: Sequence[Prices]) -> Prices:
@@ -85,14 +93,21 @@ def _add_prices(parts: Sequence[Prices]) -> Prices:
 
 
 def _swap(chunk: Chunk, state: RowState, shared: Swap) -> tuple[RowState, Look]:
-    centers, moved = shared.centers, shared.moved
+    rows, centers, moved = chunk.rows, shared.centers, shared.moved
     d2, labels = chunk.empty(chunk.dtype), chunk.empty(np.int32)
-    gaps = np.sum((centers - centers[moved]) ** 2, axis=1)
-    swaps.swap(
-        chunk.rows, centers, pack(centers), moved, gaps, state.d2, state.labels, labels, d2,
-        chunk.team,
-    )  # fmt: skip
-    # Distances to second centres would be known for few rows only.
+    gaps, packed = np.sum((centers - centers[moved]) ** 2, axis=1), pack(centers)
+    # Some rows at a time: so what is known of the orphans only takes little memory.
+    orphans, others = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.float32)
+    for start in range(0, len(rows), BLOCK):
+        here = slice(start, start + BLOCK)
+        n_orphans = swaps.hand_over(
+            rows[here], centers, moved, gaps, state.d2[here], state.labels[here], labels[here],
+            d2[here], orphans,
+        )  # fmt: skip
+        assign(
+            EVERY_PART, n_parts_of(n_orphans), rows[here], orphans[:n_orphans], centers, packed,
+            labels[here], d2[here], others, chunk.team,
+        )  # fmt: skip
     return RowState(d2, labels), look_at(chunk, d2, shared.keys)
 
 

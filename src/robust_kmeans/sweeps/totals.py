@@ -44,9 +44,11 @@ def squared_ways(before: NDArray[np.floating], after: NDArray[np.floating]) -> N
     return ways
 
 
-def no_totals(centers: NDArray[np.floating]) -> ClusterTotals:
-    """Totals of no rows, to add to."""
-    return ClusterTotals(np.zeros(centers.shape), np.zeros(len(centers)))
+def no_totals(
+    centers: NDArray[np.floating], n_parts: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Sums (p, k, d), mass (p, k) and cost (p,) of no rows in some parts, to add to."""
+    return np.zeros((n_parts, *centers.shape)), np.zeros((n_parts, len(centers))), np.zeros(n_parts)
 
 
 def add_totals(parts: Sequence[ClusterTotals]) -> ClusterTotals:
