@@ -42,9 +42,30 @@ def test_values_that_are_not_finite_are_noticed(bad, position):
 
 def test_a_row_without_weight_is_never_located():
     d2, weights = np.array([0.0, 3.0, 1.0, 0.0]), np.array([1.0, 0.0, 2.0, 1.0])
-    for target in (0.0, 1.9, 2.0, 99.0):
-        assert totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, target) == 2
-    assert totals.locate_mass(np.zeros(4), weights, 0.0, 1.0, np.inf, 0.0) == -1
+    targets, found = np.array([0.0, 1.9, 2.0, 99.0]), np.empty(4, np.int64)
+    totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, np.inf, targets, found)
+    assert found.tolist() == [2, 2, 2, 2]
+    totals.locate_mass(np.zeros(4), weights, 0.0, 1.0, np.inf, np.inf, targets, found)
+    assert found.tolist() == [-1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_are_located_as_each_by_itself(weighted):
+    random = np.random.RandomState(0)
+    d2 = random.uniform(size=3 * totals.BLOCK + 7) * random.randint(2, size=3 * totals.BLOCK + 7)
+    weights = random.uniform(size=len(d2)) if weighted else np.empty(0)
+    until = np.cumsum(np.where(d2 <= 0.9, d2 * (weights if weighted else 1), 0))
+    targets = np.sort(np.append(random.uniform(-0.01, until[-1] * 1.01, size=200), until[[5, 300]]))
+    found, single = np.empty(len(targets), np.int64), np.empty(1, np.int64)
+    totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, 0.9, targets, found)
+    for target, row in zip(targets, found, strict=True):
+        totals.locate_mass(d2, weights, 0.0, 1.0, np.inf, 0.9, np.array([target]), single)
+        assert single[0] == row
+    clear = np.abs(until[found] - targets) > 1e-9 * until[-1]
+    expected = np.searchsorted(until, targets, side="right")
+    inside = clear & (expected < len(d2))
+    np.testing.assert_array_equal(found[inside], expected[inside])
+    assert (found[targets > until[-1]] == np.flatnonzero((d2 > 0) & (d2 <= 0.9))[-1]).all()
 
 
 @st.composite

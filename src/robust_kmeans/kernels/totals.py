@@ -36,33 +36,43 @@ def clipped_mass(d2, weights, flat, slope, clip, limit=np.inf):
 
 
 @jit
-def locate_mass(d2, weights, flat, slope, clip, target, limit=np.inf):
-    """The row at which the running sampling weight exceeds `target`.
+def locate_mass(d2, weights, flat, slope, clip, limit, targets, found):
+    """The rows at which the running sampling weight exceeds each of some targets.
 
-    Rows of weight 0 are never returned; where rounding leaves the running weight at or
-    below the target, the last row of positive weight is.  Block by block, so that only in
-    one block the weight is added up row by row.
+    Rows of weight 0 are never found; where rounding leaves the running weight at or below a
+    target, the last row of positive weight is.  Block by block, so that only in few blocks the
+    weight is added up row by row.
 
-    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip, target; limit: rows with a larger
-         D² weigh nothing
+    IN   d2 (m,), weights (m,) or (0,); flat, slope, clip; limit: rows with a larger D² weigh
+         nothing; targets (t,), ascending
+    OUT  found (t,): −1 where no row weighs anything
     """
     weighted = weights.shape[0] > 0
     before = 0.0
-    # The last row of all that weigh something, unless a block is past the target.
-    running = -np.inf
-    first = 0
+    n_found = last = 0
     for start in range(0, d2.shape[0], BLOCK):
         part = weights[start : start + BLOCK] if weighted else weights
         mass = clipped_mass(d2[start : start + BLOCK], part, flat, slope, clip, limit)
-        first = start if mass > 0.0 else first
-        if before + mass > target:
-            running = before
+        last = start if mass > 0.0 else last
+        while n_found < targets.shape[0] and before + mass > targets[n_found]:
+            target = targets[n_found] - before
+            found[n_found] = _row_past(d2, weights, flat, slope, clip, limit, start, target)
+            n_found += 1
+        if n_found == targets.shape[0]:
             break
         before += mass
-    found = -1
+    while n_found < targets.shape[0]:
+        found[n_found] = _row_past(d2, weights, flat, slope, clip, limit, last, np.inf)
+        n_found += 1
+
+
+@jit
+def _row_past(d2, weights, flat, slope, clip, limit, first, target):
+    """The row of a block past the target; the last that weighs something where none is."""
+    running, found = 0.0, -1
     for i in range(first, min(first + BLOCK, d2.shape[0])):
         mass = flat + slope * np.float64(min(d2[i], clip))
-        if weighted:
+        if weights.shape[0] > 0:
             mass *= weights[i]
         if mass > 0.0 and d2[i] <= limit:
             found = i

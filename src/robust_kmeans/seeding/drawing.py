@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from robust_kmeans.execution.base import Execution, States
 from robust_kmeans.inputs import opened, rows_of
 from robust_kmeans.sweeps.cut import Cut
-from robust_kmeans.sweeps.sampling import MASS, Row, Target, Weighting, draw_row
+from robust_kmeans.sweeps.sampling import MASS, Row, Targets, Weighting, draw_rows
 from robust_kmeans.sweeps.seeding import START
 from robust_kmeans.validation import (
     RandomState,
@@ -148,7 +148,8 @@ def draw(
     number's share of the total.  So it does not depend on the plan of chunks, and a row of
     weight 2 is drawn just as two equal rows would be.
 
-    Cost: one pass over D² for any number of draws, and for each a pass over one chunk's.
+    Cost: one pass over D² for any number of draws, and another over that of the chunks in which
+    rows are drawn.
     """
     masses = data.summarise(MASS, states, weighting)
     until = list(accumulate(masses))
@@ -156,12 +157,17 @@ def draw(
     if not total > 0:
         return []
     last = next(chunk for chunk in reversed(range(len(masses))) if masses[chunk] > 0)
-    rows = []
-    for target in (uniforms * total).tolist():
-        chunk = min(bisect_right(until, target), last)
+    targets = (uniforms * total).tolist()
+    draws_in: dict[int, list[int]] = {}
+    for number in sorted(range(len(targets)), key=targets.__getitem__):
+        chunk = min(bisect_right(until, targets[number]), last)
+        draws_in.setdefault(chunk, []).append(number)
+    rows: dict[int, Row] = {}
+    for chunk, numbers in draws_in.items():
         before = until[chunk - 1] if chunk else 0.0
-        rows.append(data.at(chunk, draw_row, states, Target(weighting, target - before)))
-    return rows
+        asked = Targets(weighting, np.array([targets[number] - before for number in numbers]))
+        rows.update(zip(numbers, data.at(chunk, draw_rows, states, asked), strict=True))
+    return [rows[number] for number in range(len(targets))]
 
 
 def draw_inside(

@@ -27,11 +27,11 @@ class Weighting(NamedTuple):
     limit: float = np.inf
 
 
-class Target(NamedTuple):
-    """The row of a chunk at which the running weight exceeds `mass`."""
+class Targets(NamedTuple):
+    """The rows of a chunk at which the running weight exceeds each of some masses, ascending."""
 
     weighting: Weighting
-    mass: float
+    masses: NDArray[np.float64]
 
 
 # Not frozen, which would make it several times as slow to make.
@@ -54,11 +54,12 @@ def _mass(chunk: Chunk, state: RowState, weighting: Weighting) -> tuple[RowState
     return state, totals.clipped_mass(state.d2, chunk.weights, *weighting)
 
 
-def draw_row(chunk: Chunk, state: RowState, target: Target) -> tuple[RowState, Row]:
-    """A step for the one chunk that holds the drawn row."""
-    flat, slope, clip, limit = target.weighting
-    i = totals.locate_mass(state.d2, chunk.weights, flat, slope, clip, target.mass, limit)
-    return state, Row(chunk.start + i, np.array(chunk.take(np.array([i]))[0]))
+def draw_rows(chunk: Chunk, state: RowState, targets: Targets) -> tuple[RowState, list[Row]]:
+    """A step for a chunk that holds drawn rows."""
+    found = np.empty(len(targets.masses), np.int64)
+    totals.locate_mass(state.d2, chunk.weights, *targets.weighting, targets.masses, found)
+    points = np.array(chunk.take(found))
+    return state, [Row(chunk.start + int(i), point) for i, point in zip(found, points, strict=True)]
 
 
 def row_d2(chunk: Chunk, state: RowState, row: int) -> tuple[RowState, float]:
