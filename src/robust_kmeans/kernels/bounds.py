@@ -20,7 +20,7 @@ from robust_kmeans.kernels.assign import assign_more
 from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
 from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, store
+from robust_kmeans.kernels.lanes import aligned_empty, differ, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 from robust_kmeans.kernels.scores import DENSE, as_bound, as_due
 from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
@@ -84,8 +84,9 @@ def reassign(
         while start < n_rows and n_found + ASKED <= cached:
             end = min(start + ASKED, n_rows)
             if every:
-                for i in range(start, end):
-                    found[n_found + i - start] = i
+                here = found[n_found : n_found + end - start]
+                for i in range(here.shape[0]):
+                    here[i] = start + i
                 n_found += end - start
             else:
                 n_found = rows_due(labels, due, ways, start, end, gone, found, n_found)
@@ -102,7 +103,9 @@ def reassign(
                     at_once = AT_ONCE
         which = found[:n_found]
         if n_found == start - begin:
-            before[:n_found] = labels[begin:start]
+            now = labels[begin:start]
+            for p in range(n_found):
+                before[p] = now[p]
         else:
             for p in range(n_found):
                 before[p] = labels[np.uint32(which[p])]
@@ -123,8 +126,19 @@ def changed_rows(which, before, after):
     IN     after (m,): labels of all rows
     INOUT  which (p,): positions, before (p,): labels before; the first become those of these rows
     """
-    found = 0
-    for p in range(which.shape[0]):
+    n_rows, lanes, found = which.shape[0], n_lanes(before), 0
+    # Mostly they are next to each other, and few have a new label.
+    in_a_row = n_rows > 0 and which[n_rows - 1] - which[0] == n_rows - 1
+    n_whole = n_rows // lanes * lanes if in_a_row else 0
+    first = which[0] if in_a_row else 0
+    for start in range(0, n_whole, lanes):
+        bits = as_bits(differ(load(before, start), load(after, first + start)))
+        while bits != 0:
+            p = start + lowest(bits)
+            bits &= bits - 1
+            which[found], before[found] = which[p], before[p]
+            found += 1
+    for p in range(n_whole, n_rows):
         # Without a branch: they are in no order.
         i, label = which[p], before[p]
         which[found] = i

@@ -30,9 +30,9 @@ from robust_kmeans.kernels.row_registers import (
     four_squared_distances,
     prefetch,
     squared_distance,
-    transpose_square,
     two_by_two_squared_distances,
 )
+from robust_kmeans.kernels.tiles import fill_tile
 
 # Rows per tile, and how far its lines are apart: a little farther, as lines a power of two apart
 # would compete for the same places in the cache.
@@ -164,7 +164,8 @@ def empty_tile(rows):
 @jit
 def _empty_tile(rows):
     """Memory for `transpose`, with lines of `STRIDE` values."""
-    tile = aligned_empty(rows.shape[1] * STRIDE, rows.dtype)
+    width = width_of_register(rows)
+    tile = aligned_empty((rows.shape[1] + width - 1) // width * width * STRIDE, rows.dtype)
     # What is never filled is computed with all the same.
     tile[:] = 0
     return tile
@@ -181,16 +182,12 @@ def transpose(rows, which, tile, stride):
     """
     n_rows, n_features = which.shape[0], rows.shape[1]
     width = width_of_register(rows)
-    origin = np.zeros(n_features, rows.dtype)
-    positions = np.empty(width, np.uint32)
-    for i in range(0, n_rows, width):
-        for r in range(width):
-            positions[r] = which[min(i + r, n_rows - 1)]
-        for f in range(0, n_features, width):
-            transpose_square(
-                rows, positions, 0, f, min(width, n_features - f), origin, 1,
-                tile, f * stride + i, stride,
-            )  # fmt: skip
+    origin = np.zeros(n_features + width, rows.dtype)
+    n_columns = (n_rows + width - 1) // width * width
+    positions = np.empty(n_columns, np.uint32)
+    for i in range(n_columns):
+        positions[i] = which[min(i, n_rows - 1)]
+    fill_tile(rows, positions, n_columns, 0, n_features, origin, 1, tile, tile[:0], stride, 0, 0)
 
 
 @jit

@@ -159,6 +159,47 @@ def store(_typing, array, _position, lanes):
 
 
 @intrinsic
+def copy(_typing, array, _position, values, like):
+    """Write the first values of another array into `array`: as many as `like` has lanes."""
+
+    def emit(context, builder, _signature, arguments):
+        to, source = (
+            cgutils.create_struct_proxy(array)(context, builder, arguments[i]).data for i in (0, 2)
+        )
+        start = ir.Constant(arguments[1].type, 0)
+        places = (pointers(builder, data, at, like) for data, at in ((source, start), (to, arguments[1])))
+        for place, written_to in zip(*places, strict=True):
+            value = builder.load(place)
+            written = builder.store(value, written_to)
+            value.align = written.align = array.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, array, like), emit
+
+
+@intrinsic
+def store_times(_typing, array, _position, lanes, factor):
+    """Write all values into `array`, times a factor if its dtype is another; otherwise it is 1."""
+
+    def emit(context, builder, _signature, arguments):
+        data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
+        alike = array.dtype == lanes.dtype
+        vector = ir.VectorType(data.type.pointee, lanes.width)
+        factors = ir.Constant(vector, ir.Undefined)
+        for lane in range(lanes.width):
+            factors = builder.insert_element(factors, arguments[3], ir.IntType(32)(lane))
+        for register, at in enumerate(pointers(builder, data, arguments[1], lanes)):
+            values = builder.extract_value(arguments[2], register)
+            if not alike:
+                values = builder.fmul(builder.fpext(values, vector), factors, flags=IN_ORDER)
+            written = builder.store(values, at)
+            written.align = array.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, lanes, array.dtype), emit
+
+
+@intrinsic
 def spread(_typing, value):
     """The same value in all lanes."""
     lanes = lanes_of(value)
@@ -246,6 +287,8 @@ def _binary(emit_one: Callable[[Any, Any, Any], Any], *, gives_mask: bool = Fals
 
 minimum = _binary(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+differ = _binary(lambda b, x, y: b.icmp_signed("!=", x, y), gives_mask=True)
+"""Where two `Lanes` of whole numbers are not the same."""
 _add = _binary(lambda b, x, y: b.fadd(x, y, flags=IN_ORDER))
 _subtract = _binary(lambda b, x, y: b.fsub(x, y, flags=IN_ORDER))
 _multiply = _binary(lambda b, x, y: b.fmul(x, y, flags=IN_ORDER))

@@ -1,4 +1,4 @@
-"""Whole rows in vector registers: the distance between two, and squares of values transposed.
+"""Whole rows in vector registers: the distance between two, and sums of deviations.
 
 Both are written register by register, as the compiler would not do by itself: sums over the
 features have a fixed order, so that a distance has the same bits in every kernel, and rows need
@@ -127,8 +127,8 @@ def _squared_distances(
     count = builder.trunc(n_left, ir.IntType(32))
     for register in range(REGISTERS):
         with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
-            mask = _lanes_below(builder, count, width, register * width)
-            add(register, n_whole, lambda place, mask=mask: _load_some(builder, place, mask))
+            mask = lanes_below(builder, count, width, register * width)
+            add(register, n_whole, lambda place, mask=mask: load_some(builder, place, mask))
     return [
         _total(builder, [builder.load(part) for part in total])
         for row_totals in totals
@@ -153,7 +153,7 @@ def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
             builder.gep(array.data, [builder.mul(arguments[number], n_features)])
             for array, number in ((x, 1), (y, 3), (total, 3))
         )
-        weight = _everywhere(builder, arguments[5], width)
+        weight = everywhere(builder, arguments[5], width)
 
         def at(data, first, kind):
             return builder.bitcast(builder.gep(data, [first]), kind.as_pointer())
@@ -162,13 +162,13 @@ def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
             value, own = (
                 builder.fpext(vector, wide) if narrow != wide else vector
                 for vector in (
-                    _load_some(builder, at(row, first, narrow), mask),
-                    _load_some(builder, at(center, first, narrow), mask),
+                    load_some(builder, at(row, first, narrow), mask),
+                    load_some(builder, at(center, first, narrow), mask),
                 )
             )
             place = at(line, first, wide)
             deviation = builder.fsub(value, own, flags=IN_ORDER)
-            before = _load_some(builder, place, mask)
+            before = load_some(builder, place, mask)
             _store_some(builder, multiply_add(builder, deviation, weight, before), place, mask)
 
         n_left = builder.srem(n_features, whole(width))
@@ -177,7 +177,7 @@ def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
         with cgutils.for_range_slice(builder, whole(0), n_whole, whole(width)) as (first, _):
             add(first, everyone)
         with builder.if_then(builder.icmp_signed(">", n_left, whole(0))):
-            add(n_whole, _lanes_below(builder, builder.trunc(n_left, ir.IntType(32)), width))
+            add(n_whole, lanes_below(builder, builder.trunc(n_left, ir.IntType(32)), width))
         return context.get_dummy_value()
 
     whole = types.intp
@@ -227,80 +227,7 @@ def _total(builder: ir.IRBuilder, vectors: list[Any]) -> Any:
     return builder.extract_element(vector, ir.IntType(32)(0))
 
 
-@intrinsic
-def transpose_square(
-    _typing, rows, positions, _at, _first, _n_values, _origin, _scale, tile, _to, _stride
-):
-    """Write a square of rows into a tile, less `origin`: row r becomes column r.
-
-    The square is one register wide and high: rows positions[at], positions[at + 1], …; features
-    from `first` on, `n_values` of them, which become lines of the tile, `stride` apart.  For a tile
-    of fewer digits than rows have, values are multiplied by `scale`, and then rounded; `scale` must
-    be 1 for any other.
-    """
-    width = 8 * REGISTER_BYTES // tile.dtype.bitwidth
-    integer = ir.IntType(32)
-
-    def emit(context, builder, signature, arguments):
-        vector = ir.VectorType(LLVM_TYPES[rows.dtype], width)
-        values, listed, origin, lines = (
-            cgutils.create_struct_proxy(signature.args[i])(context, builder, arguments[i])
-            for i in (0, 1, 5, 7)
-        )
-        at, first, n_values = arguments[2:5]
-        scale = arguments[6]
-        to, stride = arguments[8:10]
-        n_features = cgutils.unpack_tuple(builder, values.shape)[1]
-        picks = ir.VectorType(integer, width)
-        mask = _lanes_below(builder, builder.trunc(n_values, integer), width)
-
-        def load_values(data, position):
-            place = builder.bitcast(builder.gep(data, [position]), vector.as_pointer())
-            return _load_some(builder, place, mask)
-
-        shift = load_values(origin.data, first)
-        unlike = tile.dtype != rows.dtype
-        if unlike:
-            factor = _everywhere(builder, scale, width)
-            rounded = ir.VectorType(LLVM_TYPES[tile.dtype], width)
-        square = []
-        for r in range(width):
-            place = builder.gep(listed.data, [builder.add(at, at.type(r))])
-            row = builder.zext(builder.load(place), first.type)
-            start = builder.add(builder.mul(row, n_features), first)
-            line = builder.fsub(load_values(values.data, start), shift, flags=IN_ORDER)
-            if unlike:
-                line = builder.fptrunc(builder.fmul(line, factor, flags=IN_ORDER), rounded)
-            square.append(line)
-        step = 1
-        while step < width:
-            # Swap the off-diagonal halves of each 2·step square.
-            low = [e if not e & step else width + e - step for e in range(width)]
-            high = [e + step if not e & step else width + e for e in range(width)]
-            for r in range(width):
-                if not r & step:
-                    upper, lower = square[r], square[r + step]
-                    square[r] = builder.shuffle_vector(upper, lower, ir.Constant(picks, low))
-                    square[r + step] = builder.shuffle_vector(
-                        upper, lower, ir.Constant(picks, high)
-                    )
-            step *= 2
-        for f, line in enumerate(square):
-            with builder.if_then(builder.icmp_signed(">", n_values, n_values.type(f))):
-                position = builder.add(to, builder.mul(stride, stride.type(f)))
-                place = builder.gep(lines.data, [position])
-                written = builder.store(line, builder.bitcast(place, line.type.as_pointer()))
-                written.align = tile.dtype.bitwidth // 8
-        return context.get_dummy_value()
-
-    whole = types.intp
-    return (
-        types.none(rows, positions, whole, whole, whole, _origin, rows.dtype, tile, whole, whole),
-        emit,
-    )
-
-
-def _load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
+def load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
     """The values at a vector's place where the mask is set, elsewhere 0; only those are read."""
     vector, integer = place.type.pointee, ir.IntType(32)
     bits = 32 if isinstance(vector.element, ir.FloatType) else 64
@@ -319,7 +246,7 @@ def _store_some(builder: ir.IRBuilder, vector: Any, place: Any, mask: Any) -> No
     builder.call(function, [vector, place, integer(8), mask])
 
 
-def _everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
+def everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
     """A vector of the same value."""
     nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
     first = builder.insert_element(nothing, value, ir.IntType(32)(0))
@@ -327,7 +254,7 @@ def _everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
     return builder.shuffle_vector(first, nothing, zeros)
 
 
-def _lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
+def lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
     """The mask of those lanes, numbered from `skipped` on, whose number is below `count`."""
     own = ir.Constant(ir.VectorType(count.type, width), list(range(skipped, skipped + width)))
-    return builder.icmp_signed("<", own, _everywhere(builder, count, width))
+    return builder.icmp_signed("<", own, everywhere(builder, count, width))

@@ -31,6 +31,7 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
     aligned_empty,
     all_of,
+    copy,
     fused,
     load,
     maximum,
@@ -39,11 +40,13 @@ from robust_kmeans.kernels.lanes import (
     spread,
     square_root,
     store,
+    store_times,
     where,
     width_of_register,
 )
 from robust_kmeans.kernels.own_center import distances_to_own, lines_for
-from robust_kmeans.kernels.row_registers import prefetch, squared_distance, transpose_square
+from robust_kmeans.kernels.row_registers import prefetch, squared_distance
+from robust_kmeans.kernels.tiles import add_terms, fill_tile
 from robust_kmeans.kernels.words import FEATURES, SHARE, add_products, round_tile
 
 # Rows of a tile that are so many bytes are brought to the L2 cache while others are there.
@@ -89,7 +92,9 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     looked_up, n_lines = packed.columns.shape[0] > 0, lines_for(n_features)
     raw = aligned_empty(n_lines * lanes if looked_up else 0, dtype)
     raw[:] = 0
-    nothing = np.zeros(n_features, rows.dtype)
+    # As long as whole registers beyond the last feature.
+    shift = np.zeros(n_features + width, rows.dtype)
+    shift[:n_features] = origin
     scores = aligned_empty(norms.shape[0] * lanes if n_features > FEATURES else 0, dtype)
     best, second = aligned_empty(lanes, dtype), aligned_empty(lanes, dtype)
     squares, bounds = aligned_empty(lanes, dtype), np.empty(lanes, np.float32)
@@ -100,7 +105,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     moving, asked = packed.journey.lines.shape[0] > 0, due.shape[0] > 0
     limits = limits_of(rows, packed.journey, packed.scale)
     square_scale = rows.dtype.type(packed.scale) * rows.dtype.type(packed.scale)
-    square_unit = 1 / square_scale
+    square_unit = rows.dtype.type(1) / square_scale
     edge = 4 * np.finfo(dtype).eps
     below_band = spread(real(packed.journey.low * square_scale * (1 - edge)))
     above_band = spread(real(packed.journey.high * square_scale * (1 + edge)))
@@ -113,7 +118,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     numbers = aligned_empty(FEATURES // 2 * lanes if in_words else 0, np.int32)
     longest = real(2) * real(words.lengths.max()) if in_words else real(0)
     most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
-    n_undecided = 0
+    n_undecided, n_centers, zero = 0, centers.shape[0], spread(real(0))
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
     n_steps = (n_features + FEATURES - 1) // FEATURES * (norms.shape[0] // 4)
@@ -124,8 +129,11 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     share, n_soon = lanes // (norms.shape[0] // 4) + 1, min(n_features, FEATURES)
     for start in range(0, n_rows, lanes):
         size = min(lanes, n_rows - start)
-        for i in range(lanes):
-            positions[i] = which[start + min(i, size - 1)]
+        here = which[start : start + size]
+        for i in range(size):
+            positions[i] = here[i]
+        for i in range(size, lanes):
+            positions[i] = here[size - 1]
         first_ahead, last_ahead = (
             which[min(start + lanes, n_rows - 1)],
             which[min(start + 2 * lanes, n_rows) - 1],
@@ -137,30 +145,22 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
         if asked and dense:
             prefetch(d2, first_ahead, last_ahead - first_ahead + 1)
             prefetch(others, first_ahead, last_ahead - first_ahead + 1)
-        square = length = of_one = spread(real(0))
+        square = length = of_one = zero
         nearest, runner_up = spread(real(np.inf)), spread(real(np.inf))
         label = spread(real(0))
         for first in range(0, n_features, FEATURES):
             n_here = min(FEATURES, n_features - first)
-            for f in range(0, n_here, width):
-                for i in range(0, lanes, width):
-                    if in_order and many_lines:
-                        prefetch(rows, ahead, n_ahead)
-                        ahead += n_ahead
-                    transpose_square(
-                        rows, positions, i, first + f, min(width, n_here - f),
-                        nothing if looked_up else origin, scale,
-                        raw if looked_up else tile, f * lanes + i, lanes,
-                    )  # fmt: skip
-            if looked_up:
-                for f in range(n_features):
-                    store(tile, f * lanes, load(raw, f * lanes) - spread(real(origin[f])))
-            part = spread(real(0))
-            for f in range(n_here):
-                x = load(tile, f * lanes)
-                part = fused(x, x, part)
-            square = square + part
+            ahead = fill_tile(
+                rows, positions, lanes, first, n_here, shift, scale, tile, raw, lanes,
+                ahead, n_ahead if in_order and many_lines else 0,
+            )  # fmt: skip
+            part = zero
             if in_words:
+                # Without a centre, for squares alone.
+                _, _, _, _, part = add_terms(
+                    tile, n_here, factors, 0, 0, True, zero, zero, zero, zero, part
+                )
+                square = square + part
                 of_one = round_tile(tile, n_here, part, numbers)
                 length = square_root(square)
             for j in range(0, norms.shape[0], 4):
@@ -179,7 +179,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                         prefetch(rows, soon, n_soon)
                         # The last of them may be in a line of the cache of its own.
                         prefetch(rows, soon + n_soon - 1, 1)
-                s0, s1, s2, s3 = spread(real(0)), spread(real(0)), spread(real(0)), spread(real(0))
+                s0, s1, s2, s3 = zero, zero, zero, zero
                 if first == 0:
                     s0, s1 = spread(norms[j]), spread(norms[j + 1])
                     s2, s3 = spread(norms[j + 2]), spread(norms[j + 3])
@@ -190,13 +190,14 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                         s0, s1, s2, s3,
                     )  # fmt: skip
                 else:
-                    at = j * n_features + 4 * first
-                    for f in range(n_here):
-                        x = load(tile, f * lanes)
-                        s0 = fused(x, spread(factors[at + 4 * f]), s0)
-                        s1 = fused(x, spread(factors[at + 4 * f + 1]), s1)
-                        s2 = fused(x, spread(factors[at + 4 * f + 2]), s2)
-                        s3 = fused(x, spread(factors[at + 4 * f + 3]), s3)
+                    # Squares are added up beside the last centres.
+                    last = j + 4 >= n_centers
+                    s0, s1, s2, s3, part = add_terms(
+                        tile, n_here, factors, j * n_features + 4 * first,
+                        min(4, n_centers - j), last, s0, s1, s2, s3, part,
+                    )  # fmt: skip
+                    if last:
+                        square = square + part
                 if first > 0:
                     s0 = s0 + load(scores, j * lanes)
                     s1 = s1 + load(scores, (j + 1) * lanes)
@@ -252,8 +253,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
             store(at_least, 0, lower)
             store(roughly, 0, told)
             if in_a_row:
-                for i in range(lanes):
-                    d2[positions[0] + i] = rows.dtype.type(roughly[i]) * square_unit
+                store_times(d2, positions[0], told, square_unit)
             else:
                 for i in range(size):
                     d2[positions[i]] = rows.dtype.type(roughly[i]) * square_unit
@@ -276,12 +276,8 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
             row = positions[0]
             store(labels, row, label)
             if looked_up:
-                for i in range(lanes):
-                    d2[row + i] = own[i]
-                    others[row + i] = bounds[i]
-            else:
-                for i in range(lanes):
-                    others[row + i] = bounds[i]
+                store_times(d2, row, exact, square_unit)
+            copy(others, row, bounds, label)
             if asked:
                 for i in range(lanes):
                     due[row + i] = as_due(untils[i] * unit)
