@@ -127,8 +127,8 @@ def _squared_distances(
     count = builder.trunc(n_left, ir.IntType(32))
     for register in range(REGISTERS):
         with builder.if_then(builder.icmp_signed(">", n_left, whole(register * width))):
-            mask = _lanes_below(builder, count, width, register * width)
-            add(register, n_whole, lambda place, mask=mask: _load_some(builder, place, mask))
+            mask = lanes_below(builder, count, width, register * width)
+            add(register, n_whole, lambda place, mask=mask: load_some(builder, place, mask))
     return [
         _total(builder, [builder.load(part) for part in total])
         for row_totals in totals
@@ -162,13 +162,13 @@ def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
             value, own = (
                 builder.fpext(vector, wide) if narrow != wide else vector
                 for vector in (
-                    _load_some(builder, at(row, first, narrow), mask),
-                    _load_some(builder, at(center, first, narrow), mask),
+                    load_some(builder, at(row, first, narrow), mask),
+                    load_some(builder, at(center, first, narrow), mask),
                 )
             )
             place = at(line, first, wide)
             deviation = builder.fsub(value, own, flags=IN_ORDER)
-            before = _load_some(builder, place, mask)
+            before = load_some(builder, place, mask)
             _store_some(builder, multiply_add(builder, deviation, weight, before), place, mask)
 
         n_left = builder.srem(n_features, whole(width))
@@ -177,7 +177,7 @@ def add_deviation(_typing, rows, _i, centers, _j, sums, _weight):
         with cgutils.for_range_slice(builder, whole(0), n_whole, whole(width)) as (first, _):
             add(first, everyone)
         with builder.if_then(builder.icmp_signed(">", n_left, whole(0))):
-            add(n_whole, _lanes_below(builder, builder.trunc(n_left, ir.IntType(32)), width))
+            add(n_whole, lanes_below(builder, builder.trunc(n_left, ir.IntType(32)), width))
         return context.get_dummy_value()
 
     whole = types.intp
@@ -252,11 +252,11 @@ def transpose_square(
         to, stride = arguments[8:10]
         n_features = cgutils.unpack_tuple(builder, values.shape)[1]
         picks = ir.VectorType(integer, width)
-        mask = _lanes_below(builder, builder.trunc(n_values, integer), width)
+        mask = lanes_below(builder, builder.trunc(n_values, integer), width)
 
         def load_values(data, position):
             place = builder.bitcast(builder.gep(data, [position]), vector.as_pointer())
-            return _load_some(builder, place, mask)
+            return load_some(builder, place, mask)
 
         shift = load_values(origin.data, first)
         unlike = tile.dtype != rows.dtype
@@ -300,7 +300,7 @@ def transpose_square(
     )
 
 
-def _load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
+def load_some(builder: ir.IRBuilder, place: Any, mask: Any) -> Any:
     """The values at a vector's place where the mask is set, elsewhere 0; only those are read."""
     vector, integer = place.type.pointee, ir.IntType(32)
     bits = 32 if isinstance(vector.element, ir.FloatType) else 64
@@ -327,7 +327,7 @@ def _everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
     return builder.shuffle_vector(first, nothing, zeros)
 
 
-def _lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
+def lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:
     """The mask of those lanes, numbered from `skipped` on, whose number is below `count`."""
     own = ir.Constant(ir.VectorType(count.type, width), list(range(skipped, skipped + width)))
     return builder.icmp_signed("<", own, _everywhere(builder, count, width))
