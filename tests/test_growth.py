@@ -105,6 +105,48 @@ def test_candidates_are_measured_alike_alone_and_together(n_features, dtype):
         np.testing.assert_array_equal(together[i], alone[0])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", WIDTHS)
+def test_a_distance_has_the_same_bits_in_every_kernel(n_features, dtype):
+    # 130 rows: whole tiles and blocks, and a rest; and rows here and there.
+    X, scattered = clustered(130, n_features, 5, dtype), np.flatnonzero(np.arange(130) % 3)
+    point, labels = X[7:8].copy(), np.zeros(130, np.int32)
+    d2, labelled, listed = np.full((3, 130), np.inf, dtype)
+    _, _, values, _ = tried(X, point, d2)
+    candidates.add_center(X, point, 1, d2, labels[:0])
+    candidates.add_center(X, point, 1, labelled, labels)
+    candidates.add_center_to(X, all_positions(130), point, 1, listed, labels)
+    for other in (values[0], labelled, listed):
+        np.testing.assert_array_equal(d2, other)
+    _, _, values, _ = tried(X, point, np.full(130, np.inf, dtype), scattered.astype(np.int32))
+    np.testing.assert_array_equal(d2[scattered], values[0, : len(scattered)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [1, 9, 19])
+@pytest.mark.parametrize("capacity", [301, 40, 0])
+def test_the_first_is_added_and_the_others_are_tried_after_that(n_features, capacity, dtype):
+    X = clustered(301, n_features, 5, dtype)
+    points, d2 = X[7 * np.arange(3)].copy(), np.full(301, np.inf, dtype)
+    for center in (X[10:11], X[11:12]):
+        candidates.add_center(X, center.copy(), 0, d2, np.empty(0, np.int32))
+    together, after = d2.copy(), d2.copy()
+    n_won, rows = np.zeros(3, np.int64), np.empty((3, capacity), np.int32)
+    values = np.empty((3, capacity), dtype)
+    X.flags.writeable = False
+    candidates.add_first_and_try(X, points, together, n_won, rows, values)
+    candidates.add_center(X, points[:1].copy(), 0, after, np.empty(0, np.int32))
+    np.testing.assert_array_equal(together, after)
+    expected_n, expected_rows, expected_values, _ = tried(X, points[1:].copy(), after)
+    assert n_won[0] == 0
+    np.testing.assert_array_equal(n_won[1:], expected_n)
+    for c in range(2):
+        if expected_n[c] <= capacity:
+            won = slice(0, expected_n[c])
+            np.testing.assert_array_equal(rows[c + 1, won], expected_rows[c, won])
+            np.testing.assert_array_equal(values[c + 1, won], expected_values[c, won])
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_features", [2, WIDE])
 def test_prices_are_the_differences_of_histograms(n_features, weighted):
@@ -143,6 +185,26 @@ def test_candidates_that_win_too_many_rows_to_note_are_read_again(dtype, monkeyp
     expected = seeds()
     monkeypatch.setattr(sweep, "ROOM", 0.0)
     np.testing.assert_array_equal(seeds(), expected)
+
+
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_proposals_that_win_too_many_rows_to_note_are_read_again(n_features, monkeypatch):
+    X = clustered(4000, n_features, 8, np.float64)
+    monkeypatch.setattr(growth, "WORTH_PROPOSALS", 0)
+    chosen = []
+    for room in (1.0, 0.0):
+        monkeypatch.setattr(sweep, "ROOM", room)
+        with InMemory(X, n_threads=1, bounds=np.array([0, 900, 4000])) as data:
+            seeding = RobustKMeansPlusPlus(n_local_trials=1)
+            chosen.append(seeding.seed(data, 12, 40, np.random.RandomState(3)).indices.tolist())
+    assert chosen[0] == chosen[1]
+
+
+def test_more_than_one_candidate_is_read_where_rows_come_slowly_or_often():
+    assert growth._most_proposals(row_bytes=72, n_rows=10**6, most=20) == 2
+    assert growth._most_proposals(row_bytes=36, n_rows=10**6, most=20) == 1, "they come fast"
+    assert growth._most_proposals(row_bytes=72, n_rows=10**4, most=20) == 1, "they are in a cache"
+    assert growth._most_proposals(row_bytes=512, n_rows=10**4, most=20) == growth.MOST_PROPOSALS
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

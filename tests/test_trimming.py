@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from robust_kmeans import trimming
 from robust_kmeans.execution.memory import InMemory
+from robust_kmeans.kernels.order import KEYS
+from robust_kmeans.seeding.drawing import clipped, draw
+from robust_kmeans.seeding.growth import Growth
+from robust_kmeans.sweeps import order as order_sweeps
+from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk
 from robust_kmeans.sweeps.cut import LEAST_FLAGGED, flagged_rows, kept_weights
-from robust_kmeans.sweeps.order import KeyRange
-from robust_kmeans.trimming import find_cut, where_to_look
+from robust_kmeans.sweeps.order import ROWS_WITHIN, Asked, KeyRange, look_and_list
+from robust_kmeans.sweeps.sampling import MASS, Weighting
+from robust_kmeans.sweeps.seeding import SeedState
+from robust_kmeans.trimming import END, find_cut, where_to_look
 from tests import oracle
 from tests.states import SET_D2
 from tests.strategies import DTYPES, distances
@@ -148,3 +155,66 @@ def test_cut_of_many_rows_equals_a_sort(n_rows, z):
     in_order = np.sort(d2.astype(np.float64))
     assert cut.value == in_order[n_rows - z - 1]
     assert cut.cost == pytest.approx(in_order[: n_rows - z].sum(), rel=1e-12)
+
+
+def looked_at(d2, weights, n_shown):
+    """A chunk, and its state with and without a list of its n farthest rows."""
+    chunk = Chunk(np.zeros((len(d2), 1), d2.dtype), weights, 70)
+    low = int(np.abs(np.sort(d2)[-n_shown]).view(KEYS[d2.dtype]))
+    look, listed = look_and_list(chunk, d2, KeyRange(low, END[d2.dtype]))
+    assert look is not None
+    return chunk, SeedState(d2, listed=listed), SeedState(d2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weights"])
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+def test_listed_rows_answer_as_all_rows_do(dtype, weighted, ties):
+    random = np.random.RandomState(0)
+    d2 = random.exponential(size=1000).astype(dtype)
+    if ties:
+        d2 = np.round(d2 * 4).astype(dtype)
+        d2[:50] = -0.0
+    weights = random.randint(0, 3, 1000).astype(float) if weighted else NO_WEIGHTS
+    chunk, listed, plain = looked_at(d2, weights, n_shown=60)
+    assert listed.listed is not None
+    assert len(listed.listed.rows) < 125
+    # From above all that is listed to below some of it: then all rows are looked at.
+    for least in (*np.sort(d2)[[-1, -20, -60, -200]], dtype(0)):
+        asked = Asked(float(least), float(least) * 1.2, 2000)
+        found, expected = (ROWS_WITHIN.step(chunk, state, asked)[1] for state in (listed, plain))
+        np.testing.assert_array_equal(found.rows, expected.rows)
+        np.testing.assert_array_equal(found.d2, expected.d2)
+        np.testing.assert_array_equal(found.weights, expected.weights)
+        for weighting in (clipped(float(least)), clipped(np.inf), Weighting(0.5, 0.5, np.inf)):
+            mass, all_mass = (MASS.step(chunk, each, weighting)[1] for each in (listed, plain))
+            assert mass == pytest.approx(all_mass, rel=1e-12)
+
+
+def test_a_list_that_does_not_fit_is_no_list():
+    d2 = np.arange(1.0, 801.0)
+    assert looked_at(d2, NO_WEIGHTS, n_shown=100)[1].listed is not None
+    assert looked_at(d2, NO_WEIGHTS, n_shown=101)[1].listed is None
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_lists_change_neither_cuts_nor_draws(trials, monkeypatch):
+    X = np.random.RandomState(0).standard_normal((4000, 3)) ** 3
+    grown = []
+    for share in (1.0, 0.0):
+        monkeypatch.setattr(order_sweeps, "LISTED_SHARE", share)
+        with InMemory(X, n_threads=1, bounds=np.array([0, 900, 4000])) as data:
+            random = np.random.RandomState(5)
+            growth = Growth(data, 15, 40, random)
+            while len(growth.rows) < 14:
+                tau = 0.5 * growth.cut.cost / 40
+                if trials == 1:
+                    growth.add_drawn(tau)
+                else:
+                    uniforms = random.uniform(size=trials)
+                    growth.add_best(draw(data, growth.states, clipped(tau), uniforms))
+            is_listed = [state.listed is not None for state in growth.states]
+        grown.append((is_listed, [row.index for row in growth.rows], growth.cut))
+    assert all(grown[0][0])
+    assert not any(grown[1][0])
+    assert grown[0][1:] == grown[1][1:]

@@ -46,6 +46,16 @@ def lowest(_typing, _bits):
     return types.int64(types.int64), emit
 
 
+@intrinsic
+def n_set(_typing, _bits):
+    """How many bits are set."""
+
+    def emit(_context, builder, _signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.int64), emit
+
+
 @jit
 def lowest_bits(n):
     """So many bits, from 1 to 64, that are set: the others of a complement are no lanes."""

@@ -1,10 +1,11 @@
 """Candidates for a new centre: which rows each of them would win, and what that would save.
 
-`try_candidates`, and `add_center` for a single one, are the only kernels of the seedings that
-read rows.  Rows are taken a tile at a time, so that all candidates are measured while a tile is
-in the cache.  Narrow rows are transposed, which lets the vector units work across rows; wide ones
-are measured along the features.  A row is won where it is nearer to the candidate than its D²
-says; only won rows are noted, and only they change a candidate's histogram.
+`try_candidates`, `add_first_and_try`, and `add_center` for a single one, are the only kernels of
+the seedings that read rows.  Rows are taken a tile at a time, so that all candidates are measured
+while a tile is in the cache.  Wide rows are measured one by one and narrow ones in blocks, with the
+same result: a distance has the same bits in every kernel here.  A row is won where it is nearer to
+the candidate than its D² says; only won rows are noted, and only they change a candidate's
+histogram.
 
 Costs for p rows, L candidates, d features: one reading of the rows and 3·p·L·d operations;
 `doubtful_rows` and `take` are passes over the state and over the won rows.
@@ -14,18 +15,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from robust_kmeans.kernels.bits import as_bits, lowest
+from robust_kmeans.kernels.bits import as_bits, lowest, n_set
 from robust_kmeans.kernels.distances import (
     TILE,
     empty_distances,
-    empty_tile,
     is_narrow,
-    measure,
+    measure_along,
     rows_ahead,
 )
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes
+from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, width_of_register
 from robust_kmeans.kernels.order import bin_of
+from robust_kmeans.kernels.row_blocks import distances_of_block, nearer_of_block, won_of_block
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
 
 # Rows that are not next to each other, which the machine cannot foresee, are asked for so many
@@ -40,49 +41,131 @@ def try_candidates(
 ):  # fmt: skip
     """The rows that each candidate would win, and what they change in a histogram of D².
 
-    IN   rows (m, d), which (p,): positions of rows to look at; d2 (m,), and its keys (m,);
-         weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
+    IN   rows (m, d), which (p,): positions of rows to look at, ascending; d2 (m,), and its keys
+         (m,); weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
     OUT  n_won (L,), added to: how many rows; positions (L, c) and values (L, c): in ascending
-         order where they are and their new D², as many as fit; mass (L, B) and sums (L, B),
+         order where they are and their new D², if all fit; mass (L, B) and sums (L, B),
          or (0, 0) for none, added to: weight and cost that bins gain or lose
     """
     n_candidates, lanes = candidates.shape[0], n_lanes(rows)
-    tile, new = empty_tile(rows), empty_distances(rows, n_candidates)
+    new = empty_distances(rows, n_candidates)
     own = aligned_empty(TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
-    won = np.empty(TILE, np.int32)
     capacity, last = positions.shape[1], sums.shape[1] - 1
     for start in range(0, which.shape[0], TILE):
         part = which[start : start + TILE]
-        measure(rows, part, candidates, tile, new)
-        # Behind the last row nothing can be won.
-        own[part.shape[0] :] = -np.inf
-        for i in range(part.shape[0]):
-            own[i] = d2[part[i]]
+        _measure(rows, part, candidates, new)
+        _gather(d2, part, own)
         for c in range(n_candidates):
-            found, here = 0, c * TILE
+            here = c * TILE
             for first in range(0, part.shape[0], lanes):
-                bits = as_bits(load(new, here + first) < load(own, first))
-                while bits != 0:
-                    won[found] = first + lowest(bits)
-                    found += 1
-                    bits &= bits - 1
-            for p in range(min(found, capacity - n_won[c])):
-                positions[c, n_won[c] + p] = part[won[p]]
-                values[c, n_won[c] + p] = new[here + won[p]]
-            n_won[c] += found
-            if last < 0:
-                continue
-            for p in range(found):
-                i = won[p]
-                old_value, new_value = own[i], new[here + i]
-                weight = weights[part[i]] if weights.shape[0] > 0 else 1.0
-                old_bin = 0 if old_value < least else bin_of(own_keys[i], low, shift, last)
-                new_bin = 0 if new_value < least else bin_of(new_keys[here + i], low, shift, last)
-                mass[c, old_bin] -= weight
-                mass[c, new_bin] += weight
-                sums[c, old_bin] -= weight * np.float64(old_value)
-                sums[c, new_bin] += weight * np.float64(new_value)
+                won = as_bits(load(new, here + first) < load(own, first))
+                until = n_won[c]
+                n_won[c] += n_set(won)
+                if n_won[c] <= capacity:
+                    _note(won, first, part, new[here:], positions[c, until:], values[c, until:])
+                while last >= 0 and won != 0:
+                    i = first + lowest(won)
+                    won &= won - 1
+                    old_value, new_value = own[i], new[here + i]
+                    weight = weights[part[i]] if weights.shape[0] > 0 else 1.0
+                    old_bin = 0 if old_value < least else bin_of(own_keys[i], low, shift, last)
+                    new_key = new_keys[here + i]
+                    new_bin = 0 if new_value < least else bin_of(new_key, low, shift, last)
+                    mass[c, old_bin] -= weight
+                    mass[c, new_bin] += weight
+                    sums[c, old_bin] -= weight * np.float64(old_value)
+                    sums[c, new_bin] += weight * np.float64(new_value)
+
+
+@jit
+def _note(won, first, which, new, positions, values):
+    """Note the rows that are won, and their new D².
+
+    IN   won: a bit for each row from `first` on; which (p,), new (p,): positions of the rows of a
+         tile, and D² from the candidate
+    OUT  positions, values: from the start on
+    """
+    found = 0
+    while won != 0:
+        i = first + lowest(won)
+        positions[found] = which[i]
+        values[found] = new[i]
+        found += 1
+        won &= won - 1
+
+
+@jit
+def _measure(rows, which, candidates, out):
+    """`squared_distance`, to the bit, of the rows of a tile from each candidate.
+
+    IN   rows (m, d), which (p,): positions, ascending, no more than `TILE`; candidates (L, d)
+    OUT  out: memory of `empty_distances`: of each candidate p values, `TILE` apart
+    """
+    if not is_narrow(rows):
+        measure_along(rows, which, candidates, out)
+        return
+    n_rows, width, n_candidates = which.shape[0], width_of_register(rows), candidates.shape[0]
+    n_together = n_rows // width * width if which[n_rows - 1] - which[0] == n_rows - 1 else 0
+    for first in range(0, n_together, width):
+        for c in range(n_candidates):
+            distances_of_block(rows, which[0] + first, candidates, c, out, c * TILE + first)
+    for p in range(n_together, n_rows):
+        for c in range(n_candidates):
+            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)
+
+
+@jit
+def _gather(d2, which, out):
+    """D² of the rows of a tile, next to each other; behind the last row nothing can be won.
+
+    IN   d2 (m,), which (p,): positions, ascending
+    OUT  out (TILE,)
+    """
+    n_rows, first = which.shape[0], which[0]
+    if which[n_rows - 1] - first == n_rows - 1:
+        for i in range(n_rows):
+            out[i] = d2[first + i]
+    else:
+        for i in range(n_rows):
+            out[i] = d2[which[i]]
+    out[n_rows:] = -np.inf
+
+
+@jit
+def add_first_and_try(rows, points, d2, n_won, positions, values):
+    """`add_center` for the first of some points, and which narrow rows the others win after that.
+
+    IN     rows (m, d), points (L, d)
+    INOUT  d2 (m,)
+    OUT    n_won (L,), positions (L, c), values (L, c): as of `try_candidates`; of the first point
+           nothing
+    """
+    n_rows, width, capacity = rows.shape[0], width_of_register(rows), positions.shape[1]
+    n_whole = n_rows // width * width
+    new = aligned_empty(width, rows.dtype)
+    for i in range(0, n_whole, width):
+        nearer_of_block(rows, i, points, 0, d2)
+        for c in range(1, points.shape[0]):
+            won = won_of_block(rows, i, points, c, d2, new)
+            until = n_won[c]
+            n_won[c] += n_set(won)
+            fits = n_won[c] <= capacity
+            while fits and won != 0:
+                which = lowest(won)
+                positions[c, until] = i + which
+                values[c, until] = new[which]
+                until += 1
+                won &= won - 1
+    for i in range(n_whole, n_rows):
+        d2[i] = min(squared_distance(rows, i, points, 0), d2[i])
+        for c in range(1, points.shape[0]):
+            distance = squared_distance(rows, i, points, c)
+            if distance < d2[i]:
+                if n_won[c] < capacity:
+                    positions[c, n_won[c]] = i
+                    values[c, n_won[c]] = distance
+                n_won[c] += 1
 
 
 @jit
@@ -98,12 +181,22 @@ def add_center(rows, center, label, d2, labels):
             prefetch(rows, (i + ahead) * n_features, n_features)
             _win(rows, i, center, label, d2, labels)
     elif is_narrow(rows):
-        for i in range(rows.shape[0]):
-            d2[i] = min(_narrow_distance(rows, i, center), d2[i])
+        _add_center_to_blocks(rows, center, d2)
     else:
         for i in range(rows.shape[0]):
             prefetch(rows, (i + ahead) * n_features, n_features)
             d2[i] = min(squared_distance(rows, i, center, 0), d2[i])
+
+
+@jit
+def _add_center_to_blocks(rows, center, d2):
+    """`add_center` for narrow rows, as many at a time as a register has values."""
+    n_rows, width = rows.shape[0], width_of_register(rows)
+    n_whole = n_rows // width * width
+    for i in range(0, n_whole, width):
+        nearer_of_block(rows, i, center, 0, d2)
+    for i in range(n_whole, n_rows):
+        d2[i] = min(squared_distance(rows, i, center, 0), d2[i])
 
 
 @jit
@@ -123,21 +216,10 @@ def add_center_to(rows, which, center, label, d2, labels):
 @jit
 def _win(rows, i, center, label, d2, labels):
     """Give row i to a centre if it is nearer."""
-    narrow = is_narrow(rows)
-    distance = _narrow_distance(rows, i, center) if narrow else squared_distance(rows, i, center, 0)
+    distance = squared_distance(rows, i, center, 0)
     if distance < d2[i]:
         d2[i] = distance
         labels[i] = label
-
-
-@jit
-def _narrow_distance(rows, i, center):
-    """D² of row i: for narrow rows as fast as it gets without transposing."""
-    total = rows.dtype.type(0)
-    for f in range(rows.shape[1]):
-        difference = rows[i, f] - center[0, f]
-        total += difference * difference
-    return total
 
 
 @jit

@@ -26,6 +26,7 @@ from robust_kmeans.kernels.lanes import (
     store,
     width_of_register,
 )
+from robust_kmeans.kernels.row_blocks import WIDE
 from robust_kmeans.kernels.row_registers import (
     four_squared_distances,
     prefetch,
@@ -38,8 +39,6 @@ from robust_kmeans.kernels.tiles import fill_tile
 # would compete for the same places in the cache.
 TILE = 64
 STRIDE = TILE + 32
-# Rows of at least so many bytes are measured along the features: transposing would cost more.
-WIDE = 160
 # Wide rows are asked for so many bytes ahead: several centres take longer than the machine
 # foresees.
 AHEAD_BYTES = 2**13
@@ -85,15 +84,22 @@ def measure(rows, which, centers, tile, out):
         transpose(rows, which, tile, STRIDE)
         for j in range(0, centers.shape[0], 4):
             four_distances(tile, which.shape[0], centers, j, out[j * TILE :])
-    elif centers.shape[0] * rows.shape[1] * rows.itemsize <= CENTER_BYTES:
-        _measure_along(rows, which, centers, out)
+    else:
+        measure_along(rows, which, centers, out)
+
+
+@jit
+def measure_along(rows, which, centers, out):
+    """`measure` for wide rows."""
+    if centers.shape[0] * rows.shape[1] * rows.itemsize <= CENTER_BYTES:
+        _measure_in_fours(rows, which, centers, out)
     else:
         _measure_in_pairs(rows, which, centers, out)
 
 
 @jit
-def _measure_along(rows, which, centers, out):
-    """`measure` for wide rows: four centres at a time, so that a row is read less often."""
+def _measure_in_fours(rows, which, centers, out):
+    """`measure` for wide rows, with four centres at a time: so a row is read less often."""
     n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
     fours = n_centers // 4 * 4
     # While a row is in use, a later one is asked for, a part with each four centres.

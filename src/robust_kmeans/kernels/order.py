@@ -20,9 +20,6 @@ from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import load, n_lanes, spread
 from robust_kmeans.kernels.totals import cost_below
 
-BLOCK = 256
-
-
 KEYS: dict[np.dtype[Any], type[np.signedinteger[Any]]] = {
     np.dtype(np.float32): np.int32,
     np.dtype(np.float64): np.int64,
@@ -41,18 +38,19 @@ def value_of(key: int, dtype: np.dtype[Any]) -> Any:
 
 
 @jit
-def histogram(d2, keys, weights, least, low, shift, counts, mass, sums):
+def histogram(d2, keys, weights, least, low, shift, counts, mass, sums, positions, values):
     """Rows, weight and cost (the sum of w·D²) per bin of 2^shift keys from `low` on.
 
-    Rows below are told apart and added up by vectors: most rows, if `low` is near the cut.
+    Rows below are told apart and added up by vectors: most rows, if `low` is near the cut.  The
+    others are listed on the way, as far as there is room; returns how many there are.
 
     IN   d2 (m,), keys (m,), weights (m,) or (0,); low, shift; least: the value with the key low
     OUT  counts (B + 2,), mass (B + 2,), sums (B + 2,), added to: bin 0 holds what lies below
          `low`, the last what lies beyond the B bins; `mass` is filled only where there are
-         weights
+         weights; positions (c,), values (c,): where the others are, ascending, and their D²
     """
     n_rows, lanes, last = d2.shape[0], n_lanes(d2), counts.shape[0] - 1
-    weighted = weights.shape[0] > 0
+    weighted, capacity = weights.shape[0] > 0, positions.shape[0]
     above = np.empty(lanes, np.int32)
     limit = spread(least)
     n_above = 0
@@ -76,12 +74,17 @@ def histogram(d2, keys, weights, least, low, shift, counts, mass, sums):
             sums[bin_] += weight * np.float64(d2[i])
             if weighted:
                 mass[bin_] += weight
+        if n_above + found <= capacity:
+            for p in range(found):
+                positions[n_above + p] = above[p]
+                values[n_above + p] = d2[above[p]]
         n_above += found
     counts[0] += n_rows - n_above
     sums[0] += cost_below(d2, weights, least)
     if weighted:
         for i in range(n_rows):
             mass[0] += weights[i] if d2[i] < least else 0.0
+    return n_above
 
 
 @jit

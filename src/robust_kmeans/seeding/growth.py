@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
+from robust_kmeans.kernels.row_blocks import WIDE
 from robust_kmeans.seeding.drawing import EQUAL_CHANCES, clipped, draw
 from robust_kmeans.sweeps.cut import Cut
 from robust_kmeans.sweeps.order import HISTOGRAM, Histogram, KeyRange, estimates
@@ -49,6 +50,10 @@ from robust_kmeans.trimming import find_cut, where_to_look
 # there are many readings to save: several per reading from so many bytes of a row, times centres.
 WORTH_PROPOSALS = 2048
 MOST_PROPOSALS = 8
+# Narrow rows of so many bytes, of which there are more than caches hold, come so slowly that a
+# second candidate is measured meanwhile.
+SLOW_ROW = 64
+FROM_MEMORY = 2**24
 # From this many centres on labels are kept, to filter rows by; not for rows of fewer bytes, which
 # are as quick to read, for all candidates at once, as their labels are to keep.
 FILTERED = 32
@@ -111,7 +116,7 @@ class Growth:
         self.work = Work()
         self._data, self._most, self._n_outliers, self._random = data, most, n_outliers, random
         row_bytes = data.n_features * data.dtype.itemsize
-        self._most_proposals = MOST_PROPOSALS if row_bytes * most >= WORTH_PROPOSALS else 1
+        self._most_proposals = _most_proposals(row_bytes, data.n_rows, most)
         self._proposals: deque[Proposal] = deque()
         self._fits = np.ones(1, bool)
         self._n_accepted = 1
@@ -235,6 +240,13 @@ class Growth:
         self.work.n_rows += n_read
         if reading.reach.size and n_read > USELESS_SHARE * self._data.n_rows:
             self._pause = PAUSE
+
+
+def _most_proposals(row_bytes: int, n_rows: int, most: int) -> int:
+    """How many candidates a reading serves at most."""
+    if row_bytes * most >= WORTH_PROPOSALS:
+        return MOST_PROPOSALS
+    return 2 if SLOW_ROW <= row_bytes < WIDE and row_bytes * n_rows >= FROM_MEMORY else 1
 
 
 def _different(rows: Sequence[Row]) -> list[Row]:

@@ -1,4 +1,7 @@
-"""Sweeps that find the cut: each one is a pass over D², none reads the rows."""
+"""Sweeps that find the cut: each one is a pass over D², none reads the rows.
+
+Where states list the rows with the largest D², it is a pass over those only.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import order, totals
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_numbers, in_chunk_order
+from robust_kmeans.sweeps.base import (
+    NO_LABELS,
+    Chunk,
+    RowState,
+    Sweep,
+    Work,
+    add_numbers,
+    in_chunk_order,
+)
 
 # Enough for bins of few rows near the cut; few enough that histograms cost nothing to merge.
 N_BINS = 512
 BIN_NUMBERS = np.arange(N_BINS + 1)
+# Of no more than this share of its rows a chunk keeps a list: a longer one saves little.
+LISTED_SHARE = 1 / 8
 
 
 class KeyRange(NamedTuple):
@@ -108,20 +121,62 @@ class Boundary(NamedTuple):
     before: float
 
 
+class Listed(NamedTuple):
+    """The rows of a chunk with D² ≥ least: where they are, and D²; and what all others cost.
+
+    What is asked about such rows only is then found without a pass over all.
+    """
+
+    least: float
+    rows: NDArray[np.int32]
+    d2: NDArray[np.floating]
+    cost_below: float
+
+
 def look_at(chunk: Chunk, d2: NDArray[np.floating], keys: KeyRange | None) -> Histogram | None:
     """A histogram of one chunk's D², if it is asked for.
 
     A by-product of steps that change D², while that is still in the cache.
     """
+    return None if keys is None else _look(chunk, d2, keys, NO_LABELS, d2[:0])[0]
+
+
+def look_and_list(
+    chunk: Chunk, d2: NDArray[np.floating], keys: KeyRange | None
+) -> tuple[Histogram | None, Listed | None]:
+    """The same, and the rows that it shows, if they are few: for states that keep them."""
     if keys is None:
-        return None
+        return None, None
+    room = int(LISTED_SHARE * len(d2))
+    rows, values = chunk.empty(np.int32)[:room], chunk.empty(d2.dtype)[:room]
+    histogram, n_shown = _look(chunk, d2, keys, rows, values)
+    if n_shown > room:
+        return histogram, None
+    least, below = float(order.value_of(keys.low, d2.dtype)), float(histogram.sums[0])
+    return histogram, Listed(least, rows[:n_shown], values[:n_shown], below)
+
+
+def listed_from(state: Any, least: float) -> Listed | None:
+    """The rows with D² from `least` on, and some below, of a state that lists them."""
+    listed: Listed | None = getattr(state, "listed", None)
+    return listed if listed is not None and listed.least <= least else None
+
+
+def _look(
+    chunk: Chunk,
+    d2: NDArray[np.floating],
+    keys: KeyRange,
+    rows: NDArray[np.int32],
+    values: NDArray[np.floating],
+) -> tuple[Histogram, int]:
+    """A histogram, and how many rows are not below its range: they are listed if they fit."""
     counts, sums = np.zeros(N_BINS + 2, np.int64), np.zeros(N_BINS + 2)
     mass = np.zeros(N_BINS + 2) if chunk.weights.size else counts
-    order.histogram(
+    n_shown = order.histogram(
         d2, order.keys_of(d2), chunk.weights, order.value_of(keys.low, d2.dtype), keys.low,
-        keys.shift, counts, mass, sums,
+        keys.shift, counts, mass, sums, rows, values,
     )  # fmt: skip
-    return Histogram(counts, mass, sums)
+    return Histogram(counts, mass, sums), n_shown
 
 
 def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram | None]:
@@ -142,11 +197,14 @@ def add_histograms(parts: Sequence[Histogram | None]) -> Histogram | None:
 
 
 def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState, Found]:
-    value = state.d2.dtype.type
-    out = np.empty(min(asked.capacity, len(state.d2)), np.int64)
-    found = out[: order.within(state.d2, value(asked.least), value(asked.most), out)]
-    weights = chunk.weights[found] if chunk.weights.size else np.ones(len(found))
-    return state, Found(state.d2[found], weights, chunk.start + found)
+    listed = listed_from(state, asked.least)
+    d2 = state.d2 if listed is None else listed.d2
+    value = d2.dtype.type
+    out = np.empty(min(asked.capacity, len(d2)), np.int64)
+    found = out[: order.within(d2, value(asked.least), value(asked.most), out)]
+    rows = found if listed is None else listed.rows[found].astype(np.int64)
+    weights = chunk.weights[rows] if chunk.weights.size else np.ones(len(rows))
+    return state, Found(d2[found], weights, chunk.start + rows)
 
 
 def _join_found(parts: Sequence[Found]) -> Found:

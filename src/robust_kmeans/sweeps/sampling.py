@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
 from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, in_chunk_order, nothing
+from robust_kmeans.sweeps.order import listed_from
 
 
 class Weighting(NamedTuple):
@@ -51,7 +52,14 @@ class Below(NamedTuple):
 
 
 def _mass(chunk: Chunk, state: RowState, weighting: Weighting) -> tuple[RowState, float]:
-    return state, totals.clipped_mass(state.d2, chunk.weights, *weighting)
+    flat, slope, clip, limit = weighting
+    listed = listed_from(state, clip) if flat == 0 and limit == np.inf else None
+    if listed is None:
+        return state, totals.clipped_mass(state.d2, chunk.weights, *weighting)
+    # What is not listed is not clipped.
+    weights = chunk.weights[listed.rows] if chunk.weights.size else chunk.weights
+    above = totals.clipped_mass(listed.d2, weights, flat, slope, clip, limit)
+    return state, slope * listed.cost_below + above
 
 
 def draw_rows(chunk: Chunk, state: RowState, targets: Targets) -> tuple[RowState, list[Row]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.kernels import candidates, order
+from robust_kmeans.kernels import candidates, distances, order
 from robust_kmeans.sweeps.base import (
     NO_LABELS,
     Chunk,
@@ -26,7 +26,14 @@ from robust_kmeans.sweeps.base import (
     all_positions,
     nothing,
 )
-from robust_kmeans.sweeps.order import N_BINS, Histogram, KeyRange, add_histograms, look_at
+from robust_kmeans.sweeps.order import (
+    N_BINS,
+    Histogram,
+    KeyRange,
+    Listed,
+    add_histograms,
+    look_and_list,
+)
 
 Floats = NDArray[np.floating]
 NO_REACH: Floats = np.empty(0)
@@ -58,12 +65,14 @@ class Noted(NamedTuple):
 class SeedState(NamedTuple):
     """D² of each row to its nearest centre, and perhaps that centre's label.
 
-    And what the last reading has noted of candidates, if some of them may still be taken.
+    And what the last reading has noted of candidates, if some of them may still be taken; and the
+    rows that the last look at this D² has shown, if they are few.
     """
 
     d2: Floats
     labels: NDArray[np.int32] = NO_LABELS
     noted: Noted | None = None
+    listed: Listed | None = None
 
 
 class Reading(NamedTuple):
@@ -135,12 +144,17 @@ def _read_and_take(
     chunk: Chunk, state: SeedState, shared: ReadAndTake
 ) -> tuple[SeedState, ReadAndTaken]:
     points, reach = shared.reading
-    if len(points) > 1:
+    if len(points) == 1:
+        state, n_read = _with_center(chunk, state, points, reach, shared.taking)
+        fits = ALL_FIT
+    elif distances.is_narrow(chunk.rows) and not state.labels.size:
+        state, noted = _with_first(chunk, state, points, shared.taking)
+        n_read, fits = chunk.n_rows, noted.fits
+    else:
         state, noted, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
-        state, found = _take(chunk, state, shared.taking)
-        return state, ReadAndTaken(n_read, found, noted.fits)
-    state, n_read = _with_center(chunk, state, points, reach, shared.taking)
-    return state, ReadAndTaken(n_read, look_at(chunk, state.d2, shared.taking.keys), ALL_FIT)
+        state, fits = _with_noted(chunk, state, shared.taking), noted.fits
+    state, look = _looked_at(chunk, state, shared.taking.keys)
+    return state, ReadAndTaken(n_read, look, fits)
 
 
 def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState, Priced]:
@@ -151,6 +165,18 @@ def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState,
 
 
 def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Histogram | None]:
+    return _looked_at(chunk, _with_noted(chunk, state, taking), taking.keys)
+
+
+def _looked_at(
+    chunk: Chunk, state: SeedState, keys: KeyRange | None
+) -> tuple[SeedState, Histogram | None]:
+    look, listed = look_and_list(chunk, state.d2, keys)
+    return state._replace(listed=listed), look
+
+
+def _with_noted(chunk: Chunk, state: SeedState, taking: Taking) -> SeedState:
+    """The state with one of the noted candidates."""
     assert state.noted is not None
     i, noted = taking.candidate, state.noted
     if noted.fits[i]:
@@ -160,8 +186,7 @@ def _take(chunk: Chunk, state: SeedState, taking: Taking) -> tuple[SeedState, Hi
     else:
         point = noted.points[i : i + 1]
         after, _ = _with_center(chunk, state, point, NO_REACH, taking)
-    after = after._replace(noted=noted if taking.more else None)
-    return after, look_at(chunk, after.d2, taking.keys)
+    return after._replace(noted=noted if taking.more else None)
 
 
 def _noted(
@@ -173,21 +198,34 @@ def _noted(
 ) -> tuple[SeedState, Noted, int]:
     """What candidates would win; and how many rows were read."""
     points, d2 = reading.points, state.d2
-    room = int(ROOM * len(d2)) // len(points)
-    rows, values = (
-        chunk.empty(dtype)[: len(points) * room].reshape(len(points), room)
-        for dtype in (np.int32, d2.dtype)
-    )
-    noted = Noted(points, np.zeros(len(points), np.int64), rows, values)
+    noted = _empty_notes(chunk, points)
     low, shift, least = 0, 0, d2.dtype.type(np.inf)
     if keys is not None:
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, d2.dtype)
     which = _in_doubt(chunk, state, reading.reach)
     candidates.try_candidates(
         chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
-        noted.n_won, rows, values, changes[0], changes[1],
+        noted.n_won, noted.rows, noted.d2, changes[0], changes[1],
     )  # fmt: skip
     return state._replace(noted=noted), noted, len(which)
+
+
+def _with_first(
+    chunk: Chunk, state: SeedState, points: Floats, taking: Taking
+) -> tuple[SeedState, Noted]:
+    """The state with the first of some candidates, and what the others would win after that."""
+    after, noted = _writable(chunk, state, taking), _empty_notes(chunk, points)
+    candidates.add_first_and_try(chunk.rows, points, after.d2, noted.n_won, noted.rows, noted.d2)
+    return after._replace(noted=noted), noted
+
+
+def _empty_notes(chunk: Chunk, points: Floats) -> Noted:
+    room = int(ROOM * chunk.n_rows) // len(points)
+    rows, values = (
+        chunk.empty(dtype)[: len(points) * room].reshape(len(points), room)
+        for dtype in (np.int32, chunk.dtype)
+    )
+    return Noted(points, np.zeros(len(points), np.int64), rows, values)
 
 
 def _with_center(
@@ -219,9 +257,9 @@ def _in_doubt(chunk: Chunk, state: SeedState, reach: Floats) -> NDArray[np.int32
 
 
 def _writable(chunk: Chunk, state: SeedState, taking: Taking) -> SeedState:
-    """A state, without notes, that the step may write into."""
+    """A state, without notes and lists, that the step may write into."""
     if not (taking.tried or chunk.keeps_states):
-        return state._replace(noted=None)
+        return state._replace(noted=None, listed=None)
     copy = SeedState(
         chunk.empty(state.d2.dtype), chunk.empty(np.int32) if state.labels.size else NO_LABELS
     )
