@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from robust_kmeans.kernels.bits import as_bits, lowest
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import load, n_lanes, spread
+from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
 from robust_kmeans.kernels.totals import cost_below
 
 KEYS: dict[np.dtype[Any], type[np.signedinteger[Any]]] = {
@@ -38,32 +39,52 @@ def value_of(key: int, dtype: np.dtype[Any]) -> Any:
 
 
 @jit
-def histogram(d2, keys, weights, least, low, shift, counts, mass, sums, positions, values):
+def histogram(
+    part, d2, keys, weights, least, low, shift, counts, mass, sums, positions, values, n_listed,
+    team,
+):  # fmt: skip
     """Rows, weight and cost (the sum of w·D²) per bin of 2^shift keys from `low` on.
 
     Rows below are told apart and added up by vectors: most rows, if `low` is near the cut.  The
-    others are listed on the way, as far as there is room; returns how many there are.
+    others are listed on the way, if they fit.
 
-    IN   d2 (m,), keys (m,), weights (m,) or (0,); low, shift; least: the value with the key low
-    OUT  counts (B + 2,), mass (B + 2,), sums (B + 2,), added to: bin 0 holds what lies below
-         `low`, the last what lies beyond the B bins; `mass` is filled only where there are
-         weights; positions (c,), values (c,): where the others are, ascending, and their D²
+    IN   part; d2 (m,), keys (m,), weights (m,) or (0,); low, shift; least: the value with the key
+         low
+    OUT  of all p parts in the first entries: counts (p, B + 2), mass (p, B + 2), sums (p, B + 2),
+         added to: bin 0 holds what lies below `low`, the last what lies beyond the B bins; `mass`
+         is filled only where there are weights; positions (c,), values (c,): where the others are,
+         ascending, and their D²; n_listed (p,): how many these are, c + 1 where not all fit
     """
-    n_rows, lanes, last = d2.shape[0], n_lanes(d2), counts.shape[0] - 1
-    weighted, capacity = weights.shape[0] > 0, positions.shape[0]
+    n_parts, capacity = counts.shape[0], positions.shape[0] // counts.shape[0]
+    weighted = weights.shape[0] > 0
+    if part == EVERY_PART:
+        job = parts_of_this(
+            (d2, keys, weights, least, low, shift, counts, mass, sums, positions, values, n_listed,
+             team)
+        )  # fmt: skip
+        work_off(team, job, n_parts)
+        add_up(counts)
+        add_up(sums)
+        if weighted:
+            add_up(mass)
+        close_gaps(positions, values, capacity, n_listed)
+        return
+    begin, end = part_of(part, n_parts, d2.shape[0])
+    counts, mass, sums = counts[part], mass[part], sums[part]
+    lanes, last, listed = n_lanes(d2), counts.shape[0] - 1, part * capacity
     above = np.empty(lanes, np.int32)
     limit = spread(least)
     n_above = 0
-    for first in range(0, n_rows, lanes):
+    for first in range(begin, end, lanes):
         found = 0
-        if first + lanes <= n_rows:
+        if first + lanes <= end:
             bits = as_bits(limit <= load(d2, first))
             while bits != 0:
                 above[found] = first + lowest(bits)
                 found += 1
                 bits &= bits - 1
         else:
-            for i in range(first, n_rows):
+            for i in range(first, end):
                 above[found] = i
                 found += d2[i] >= least
         for p in range(found):
@@ -76,15 +97,33 @@ def histogram(d2, keys, weights, least, low, shift, counts, mass, sums, position
                 mass[bin_] += weight
         if n_above + found <= capacity:
             for p in range(found):
-                positions[n_above + p] = above[p]
-                values[n_above + p] = d2[above[p]]
+                positions[listed + n_above + p] = above[p]
+                values[listed + n_above + p] = d2[above[p]]
         n_above += found
-    counts[0] += n_rows - n_above
-    sums[0] += cost_below(d2, weights, least)
+    n_listed[part] = n_above
+    counts[0] += end - begin - n_above
+    sums[0] += cost_below(d2[begin:end], weights[begin:end], least)
     if weighted:
-        for i in range(n_rows):
+        for i in range(begin, end):
             mass[0] += weights[i] if d2[i] < least else 0.0
-    return n_above
+
+
+@jit
+def close_gaps(positions, values, capacity, n_listed):
+    """Put the lists of all parts, so much room apart, behind each other.
+
+    IN     capacity: how many entries a part has room for
+    INOUT  positions (c,), values (c,); n_listed (p,): how many entries there are; then in the first
+           place how many in all, c + 1 where those of a part did not fit
+    """
+    n_all, fits = 0, True
+    for part in range(n_listed.shape[0]):
+        fits &= n_listed[part] <= capacity
+        for p in range(min(n_listed[part], capacity)):
+            positions[n_all + p] = positions[part * capacity + p]
+            values[n_all + p] = values[part * capacity + p]
+        n_all += min(n_listed[part], capacity)
+    n_listed[0] = n_all if fits else positions.shape[0] + 1
 
 
 @jit

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import order, totals
+from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import (
     NO_LABELS,
     Chunk,
@@ -169,14 +170,16 @@ def _look(
     rows: NDArray[np.int32],
     values: NDArray[np.floating],
 ) -> tuple[Histogram, int]:
-    """A histogram, and how many rows are not below its range: they are listed if they fit."""
-    counts, sums = np.zeros(N_BINS + 2, np.int64), np.zeros(N_BINS + 2)
-    mass = np.zeros(N_BINS + 2) if chunk.weights.size else counts
-    n_shown = order.histogram(
-        d2, order.keys_of(d2), chunk.weights, order.value_of(keys.low, d2.dtype), keys.low,
-        keys.shift, counts, mass, sums, rows, values,
+    """A histogram; rows that are not below its range are listed, and how many if they fit."""
+    n_parts = n_parts_of(chunk.n_rows)
+    n_listed = np.empty(n_parts, np.int64)
+    counts, sums = np.zeros((n_parts, N_BINS + 2), np.int64), np.zeros((n_parts, N_BINS + 2))
+    mass = np.zeros((n_parts, N_BINS + 2)) if chunk.weights.size else counts
+    order.histogram(
+        EVERY_PART, d2, order.keys_of(d2), chunk.weights, order.value_of(keys.low, d2.dtype),
+        keys.low, keys.shift, counts, mass, sums, rows, values, n_listed, chunk.team,
     )  # fmt: skip
-    return Histogram(counts, mass, sums), n_shown
+    return Histogram(counts[0], mass[0], sums[0]), int(n_listed[0])
 
 
 def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram | None]:
