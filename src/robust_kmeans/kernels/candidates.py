@@ -54,16 +54,16 @@ def try_candidates(
     capacity, last = positions.shape[1], sums.shape[1] - 1
     for start in range(0, which.shape[0], TILE):
         part = which[start : start + TILE]
-        _measure(rows, part, candidates, new)
+        _measure(rows, which, start, part.shape[0], candidates, new)
         _gather(d2, part, own)
         for c in range(n_candidates):
-            here = c * TILE
+            here, won_rows, won_values = c * TILE, positions[c], values[c]
             for first in range(0, part.shape[0], lanes):
                 won = as_bits(load(new, here + first) < load(own, first))
                 until = n_won[c]
                 n_won[c] += n_set(won)
                 if n_won[c] <= capacity:
-                    _note(won, first, part, new[here:], positions[c, until:], values[c, until:])
+                    _note(won, first, part, new, here, until, won_rows, won_values)
                 while last >= 0 and won != 0:
                     i = first + lowest(won)
                     won &= won - 1
@@ -79,40 +79,39 @@ def try_candidates(
 
 
 @jit
-def _note(won, first, which, new, positions, values):
+def _note(won, first, which, new, here, until, positions, values):
     """Note the rows that are won, and their new D².
 
-    IN   won: a bit for each row from `first` on; which (p,), new (p,): positions of the rows of a
-         tile, and D² from the candidate
-    OUT  positions, values: from the start on
+    IN   won: a bit for each row from `first` on; which (p,): positions of the rows of a tile; new:
+         from `here` on, their D² from the candidate
+    OUT  positions, values: from `until` on
     """
-    found = 0
     while won != 0:
         i = first + lowest(won)
-        positions[found] = which[i]
-        values[found] = new[i]
-        found += 1
+        positions[until] = which[i]
+        values[until] = new[here + i]
+        until += 1
         won &= won - 1
 
 
 @jit
-def _measure(rows, which, candidates, out):
+def _measure(rows, which, start, n_rows, candidates, out):
     """`squared_distance`, to the bit, of the rows of a tile from each candidate.
 
-    IN   rows (m, d), which (p,): positions, ascending, no more than `TILE`; candidates (L, d)
-    OUT  out: memory of `empty_distances`: of each candidate p values, `TILE` apart
+    IN   rows (m, d), which (p,): positions, ascending; start, n_rows: the tile; candidates (L, d)
+    OUT  out: memory of `empty_distances`: of each candidate n_rows values, `TILE` apart
     """
     if not is_narrow(rows):
-        measure_along(rows, which, candidates, out)
+        measure_along(rows, which, start, n_rows, candidates, out)
         return
-    n_rows, width, n_candidates = which.shape[0], width_of_register(rows), candidates.shape[0]
-    n_together = n_rows // width * width if which[n_rows - 1] - which[0] == n_rows - 1 else 0
+    width, n_candidates, i = width_of_register(rows), candidates.shape[0], which[start]
+    n_together = n_rows // width * width if which[start + n_rows - 1] - i == n_rows - 1 else 0
     for first in range(0, n_together, width):
         for c in range(n_candidates):
-            distances_of_block(rows, which[0] + first, candidates, c, out, c * TILE + first)
+            distances_of_block(rows, i + first, candidates, c, out, c * TILE + first)
     for p in range(n_together, n_rows):
         for c in range(n_candidates):
-            out[c * TILE + p] = squared_distance(rows, which[p], candidates, c)
+            out[c * TILE + p] = squared_distance(rows, which[start + p], candidates, c)
 
 
 @jit

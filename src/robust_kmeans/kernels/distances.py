@@ -85,28 +85,31 @@ def measure(rows, which, centers, tile, out):
         for j in range(0, centers.shape[0], 4):
             four_distances(tile, which.shape[0], centers, j, out[j * TILE :])
     else:
-        measure_along(rows, which, centers, out)
+        measure_along(rows, which, 0, which.shape[0], centers, out)
 
 
 @jit
-def measure_along(rows, which, centers, out):
-    """`measure` for wide rows."""
+def measure_along(rows, which, start, n_rows, centers, out):
+    """`measure` for wide rows: those from `start` on in a list, no more than `TILE`.
+
+    Meanwhile later ones are asked for, also those of the next tile.
+    """
     if centers.shape[0] * rows.shape[1] * rows.itemsize <= CENTER_BYTES:
-        _measure_in_fours(rows, which, centers, out)
+        _measure_in_fours(rows, which, start, n_rows, centers, out)
     else:
-        _measure_in_pairs(rows, which, centers, out)
+        _measure_in_pairs(rows, which, start, n_rows, centers, out)
 
 
 @jit
-def _measure_in_fours(rows, which, centers, out):
+def _measure_in_fours(rows, which, start, n_rows, centers, out):
     """`measure` for wide rows, with four centres at a time: so a row is read less often."""
-    n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
+    n_features, n_centers, last = rows.shape[1], centers.shape[0], which.shape[0] - 1
     fours = n_centers // 4 * 4
     # While a row is in use, a later one is asked for, a part with each four centres.
     ahead = rows_ahead(rows)
     n_ahead = 4 * n_features // n_centers + 1
     for p in range(n_rows):
-        i, soon = which[p], which[min(p + ahead, n_rows - 1)] * n_features
+        i, soon = which[start + p], which[min(start + p + ahead, last)] * n_features
         for j in range(0, fours, 4):
             prefetch(rows, soon + j // 4 * n_ahead, n_ahead)
             d0, d1, d2, d3 = four_squared_distances(rows, i, centers, j)
@@ -119,19 +122,19 @@ def _measure_in_fours(rows, which, centers, out):
 
 
 @jit
-def _measure_in_pairs(rows, which, centers, out):
+def _measure_in_pairs(rows, which, start, n_rows, centers, out):
     """The same, to the bit, with two rows and two centres at a time.
 
     Where the centres do not fit in the L1 cache: then they are read half as often.
     """
-    n_rows, n_features, n_centers = which.shape[0], rows.shape[1], centers.shape[0]
+    n_features, n_centers, last = rows.shape[1], centers.shape[0], which.shape[0] - 1
     twos = n_centers // 2 * 2
     ahead = rows_ahead(rows) + 1
     n_ahead = 2 * n_features // n_centers + 1
     for p in range(0, n_rows, 2):
         q = min(p + 1, n_rows - 1)
-        i, other = which[p], which[q]
-        soon, later = which[min(p + ahead, n_rows - 1)], which[min(q + ahead, n_rows - 1)]
+        i, other = which[start + p], which[start + q]
+        soon, later = which[min(start + p + ahead, last)], which[min(start + q + ahead, last)]
         for j in range(0, twos, 2):
             prefetch(rows, soon * n_features + j // 2 * n_ahead, n_ahead)
             prefetch(rows, later * n_features + j // 2 * n_ahead, n_ahead)

@@ -88,8 +88,9 @@ def histogram(
                 above[found] = i
                 found += d2[i] >= least
         for p in range(found):
-            i = above[p]
-            bin_ = bin_of(keys[i], low, shift, last)
+            # Unsigned: an index that might count from the end takes longer.
+            i = np.uint32(above[p])
+            bin_ = np.uint64(bin_of(keys[i], low, shift, last))
             weight = weights[i] if weighted else 1.0
             counts[bin_] += 1
             sums[bin_] += weight * np.float64(d2[i])
