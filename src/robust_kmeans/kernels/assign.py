@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from robust_kmeans.kernels.doubts import measure_near
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.scores import compare, measure_near
+from robust_kmeans.kernels.scores import compare
 
 # So many rows are compared in a row; where scores leave more than this share of them undecided,
 # the next ones are compared with more digits at once, so many times.
