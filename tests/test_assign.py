@@ -278,3 +278,18 @@ def test_far_rows_and_centers_do_not_disturb_the_others(n_features, k):
     near = np.arange(600) % 7 != 0
     np.testing.assert_array_equal(mixed[0][near], alone[0][near])
     np.testing.assert_array_equal(mixed[1][near], alone[1][near])
+
+
+def ties_and_far_outliers(random, n_rows, n_features):
+    X = random.randint(-1, 2, size=(n_rows, n_features)).astype(float)
+    X[::9] *= 1e6
+    return X
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("k", [*range(1, 10), *range(13, 18)])
+@pytest.mark.parametrize("kind", [gaussian, ties_and_far_outliers])
+def test_no_number_of_centers_needs_to_be_filled_up(kind, k, dtype):
+    # The last of four centres may be missing, and the last of so many features as are transposed.
+    for n_features in range(1, 41):
+        check_against_the_plain_loop(*data(kind, 70, n_features, k, dtype))

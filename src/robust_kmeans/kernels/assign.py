@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from robust_kmeans.kernels.doubts import measure_near
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.scores import compare, measure_near
+from robust_kmeans.kernels.scores import compare
 from robust_kmeans.kernels.team import EVERY_PART, part_of, parts_of_this, work_off
 
 # So many rows are compared in a row; where scores leave more than this share of them undecided,

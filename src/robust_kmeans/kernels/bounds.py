@@ -18,11 +18,12 @@ import numpy as np
 
 from robust_kmeans.kernels.assign import assign_more
 from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
+from robust_kmeans.kernels.doubts import as_bound, as_due
 from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, differ, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
-from robust_kmeans.kernels.scores import DENSE, as_bound, as_due
+from robust_kmeans.kernels.scores import DENSE
 from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
 from robust_kmeans.kernels.totals import recount_changed
 

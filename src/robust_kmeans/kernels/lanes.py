@@ -126,6 +126,14 @@ def pointers(builder: ir.IRBuilder, data: Any, position: Any, lanes: Lanes) -> l
     return [builder.bitcast(builder.gep(data, [start]), vector.as_pointer()) for start in starts]
 
 
+def everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
+    """A vector of the same value."""
+    nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+    return builder.shuffle_vector(first, nothing, zeros)
+
+
 @intrinsic
 def load(_typing, array, _position):
     """The values of `array` from a position on."""
@@ -159,7 +167,7 @@ def store(_typing, array, _position, lanes):
 
 
 @intrinsic
-def copy(_typing, array, _position, values, like):
+def copy(_typing, array, _position, _values, like):
     """Write the first values of another array into `array`: as many as `like` has lanes."""
 
     def emit(context, builder, _signature, arguments):
@@ -167,7 +175,9 @@ def copy(_typing, array, _position, values, like):
             cgutils.create_struct_proxy(array)(context, builder, arguments[i]).data for i in (0, 2)
         )
         start = ir.Constant(arguments[1].type, 0)
-        places = (pointers(builder, data, at, like) for data, at in ((source, start), (to, arguments[1])))
+        places = (
+            pointers(builder, data, at, like) for data, at in ((source, start), (to, arguments[1]))
+        )
         for place, written_to in zip(*places, strict=True):
             value = builder.load(place)
             written = builder.store(value, written_to)
@@ -178,16 +188,14 @@ def copy(_typing, array, _position, values, like):
 
 
 @intrinsic
-def store_times(_typing, array, _position, lanes, factor):
+def store_times(_typing, array, _position, lanes, _factor):
     """Write all values into `array`, times a factor if its dtype is another; otherwise it is 1."""
 
     def emit(context, builder, _signature, arguments):
         data = cgutils.create_struct_proxy(array)(context, builder, arguments[0]).data
         alike = array.dtype == lanes.dtype
         vector = ir.VectorType(data.type.pointee, lanes.width)
-        factors = ir.Constant(vector, ir.Undefined)
-        for lane in range(lanes.width):
-            factors = builder.insert_element(factors, arguments[3], ir.IntType(32)(lane))
+        factors = everywhere(builder, arguments[3], lanes.width)
         for register, at in enumerate(pointers(builder, data, arguments[1], lanes)):
             values = builder.extract_value(arguments[2], register)
             if not alike:
@@ -205,11 +213,7 @@ def spread(_typing, value):
     lanes = lanes_of(value)
 
     def emit(_context, builder, _signature, arguments):
-        integer = ir.IntType(32)
-        nothing = ir.Constant(ir.VectorType(arguments[0].type, lanes.width), ir.Undefined)
-        first = builder.insert_element(nothing, arguments[0], integer(0))
-        everywhere = ir.Constant(ir.VectorType(integer, lanes.width), [0] * lanes.width)
-        return join(builder, [builder.shuffle_vector(first, nothing, everywhere)] * REGISTERS)
+        return join(builder, [everywhere(builder, arguments[0], lanes.width)] * REGISTERS)
 
     return lanes(value), emit
 

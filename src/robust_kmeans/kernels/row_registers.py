@@ -19,6 +19,7 @@ from robust_kmeans.kernels.lanes import (
     LLVM_TYPES,
     REGISTER_BYTES,
     REGISTERS,
+    everywhere,
     lanes_of,
     multiply_add,
     pointers,
@@ -244,14 +245,6 @@ def _store_some(builder: ir.IRBuilder, vector: Any, place: Any, mask: Any) -> No
     name = f"llvm.masked.store.v{vector.type.count}f64.p0"
     function = cgutils.get_or_insert_function(builder.module, kind, name)
     builder.call(function, [vector, place, integer(8), mask])
-
-
-def everywhere(builder: ir.IRBuilder, value: Any, width: int) -> Any:
-    """A vector of the same value."""
-    nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
-    first = builder.insert_element(nothing, value, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-    return builder.shuffle_vector(first, nothing, zeros)
 
 
 def lanes_below(builder: ir.IRBuilder, count: Any, width: int, skipped: int = 0) -> Any:

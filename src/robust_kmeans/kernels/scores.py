@@ -26,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
+from robust_kmeans.kernels.doubts import as_bound, as_due, decide, most_measured
 from robust_kmeans.kernels.dues import direct_error, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
@@ -57,9 +58,6 @@ DENSE = 32
 # wait for at once would hold everything up.
 LINE_BYTES = 64
 MOST_LINES = 12
-# Among so many centres, or such a part of all, direct differences decide what float32 cannot; among
-# more of them float64 does.
-FEW = 8
 # Float32 must tell the squared distance of the second centre to this share of it: the bound then
 # is at most twice as vague, and local search, which takes it for that distance, hardly misled.
 VAGUE = 2**-7
@@ -117,7 +115,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
     words, n_pairs = packed.words, (n_features + 1) // 2
     numbers = aligned_empty(FEATURES // 2 * lanes if in_words else 0, np.int32)
     longest = real(2) * real(words.lengths.max()) if in_words else real(0)
-    most = max(FEW, centers.shape[0] // FEW) if coarse else centers.shape[0]
+    most = most_measured(centers, coarse)
     n_undecided, n_centers, zero = 0, centers.shape[0], spread(real(0))
     largest = real(2) * norms[: centers.shape[0]].max()
     few_bytes = lanes * n_features * rows.itemsize <= ROW_BYTES
@@ -317,7 +315,7 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                 row = positions[i]
                 if certain:
                     continue
-                if scores.shape[0] == 0 or not _decide(
+                if scores.shape[0] == 0 or not decide(
                     rows, row, centers, packed, scores[i::lanes], squares[i], stretch,
                     most, labels, d2, others,
                 ):  # fmt: skip
@@ -346,81 +344,3 @@ def compare(rows, which, centers, packed, in_words, labels, d2, others, due, und
                     if asked:
                         due[positions[i]] = as_due(untils[i] * unit)
     return n_undecided
-
-
-@jit
-def _decide(rows, i, centers, packed, scores, square, stretch, most, labels, d2, others):
-    """The nearest centre of row i by direct differences, and whether it was found.
-
-    Only those are measured that may be nearest or second, as far as scores tell; none, if they are
-    more than `most`.
-
-    IN   rows (m, d), i; centers (k, d), and `packed`; scores (k,), square: of the row; stretch: how
-         many times its lengths a score in `Words` may be off; most
-    OUT  at i: labels (m,), d2 (m,), others (m,)
-    """
-    real = packed.factors.dtype.type
-    error, direct = real(packed.error), real(direct_error(rows))
-    above = (error + direct) * square + np.finfo(packed.factors.dtype).tiny
-    first = runner_up = real(np.inf)
-    for j in range(centers.shape[0]):
-        upper = scores[j] + (above + error * (real(2) * packed.norms[j]))
-        if stretch > 0:
-            upper += stretch * real(packed.words.lengths[j])
-        if upper < first:
-            first, runner_up = upper, first
-        elif upper < runner_up:
-            runner_up = upper
-    n_near = 0
-    for j in range(centers.shape[0]):
-        n_near += not runner_up < scores[j] * (real(1) - direct)
-    if n_near > most:
-        return False
-    measure_near(rows, i, centers, scores, runner_up, labels, d2, others)
-    return True
-
-
-@jit
-def measure_near(rows, i, centers, scores, most, labels, d2, others):
-    """The nearest centre of row i by direct differences, among those with scores up to `most`.
-
-    With scores above it by more than direct differences can be off, a centre is neither the nearest
-    nor the second.
-
-    IN   rows (m, d), i; centers (k, d), scores (k,) or more, most
-    OUT  at i: labels (m,), d2 (m,), others (m,)
-    """
-    kept = scores.dtype.type(1) - scores.dtype.type(direct_error(rows))
-    best = second = rows.dtype.type(np.inf)
-    for j in range(centers.shape[0]):
-        if most < scores[j] * kept:
-            continue
-        distance = squared_distance(rows, i, centers, j)
-        if distance < best:
-            best, second = distance, best
-            labels[i] = j
-        elif distance < second:
-            second = distance
-    d2[i] = best
-    tiny, off = np.finfo(rows.dtype).tiny, rows.dtype.type(direct_error(rows))
-    bound = np.sqrt(max(second * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
-    others[i] = as_bound(bound, centers)
-
-
-@jit
-def as_bound(distance, centers):
-    """A bound as it is kept, in float32: beyond its range there is another, which is right too.
-
-    With a single centre there is no other, and no largest bound.
-    """
-    single = np.finfo(np.float32)
-    if distance < single.tiny:
-        return np.float32(0)
-    most = single.max if centers.shape[0] > 1 else np.inf
-    return np.float32(min(distance, most))
-
-
-@jit
-def as_due(way):
-    """When a row is due, as it is kept: at once, where float32 would have to round it."""
-    return np.float32(-np.inf) if way < np.finfo(np.float32).tiny else np.float32(way)

@@ -5,6 +5,8 @@ rows as a register has values, and as many features; or half as many features, o
 no more are left.  For use in kernels only.
 """
 
+# ruff: noqa: ARG001 - what is written in the place of a call has all arguments of the call
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,27 +14,26 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
-from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import (
     IN_ORDER,
     LLVM_TYPES,
     REGISTER_BYTES,
     REGISTERS,
+    everywhere,
     join,
     lanes_of,
     multiply_add,
     pointers,
     width_of_register,
 )
-from robust_kmeans.kernels.row_registers import everywhere, lanes_below, load_some, prefetch
+from robust_kmeans.kernels.row_registers import lanes_below, load_some, prefetch
 
 # Within so many bytes of a register values are interleaved by one instruction.
 SECTION_BYTES = 16
 
 
-@jit
 def fill_tile(
     rows, positions, n_columns, first, n_values, origin, scale, tile, raw, stride, ahead, n_ahead
 ):
@@ -49,29 +50,45 @@ def fill_tile(
     OUT  tile: the lines; raw: the same, but with nothing subtracted, or (0,); for a tile of other
          digits than those of the rows it must be (0,)
     """
-    width = width_of_register(tile)
-    f = 0
-    while f < n_values:
-        left = n_values - f
+    raise NotImplementedError
+
+
+# In place of the call, which would take a while for so many arrays and so few rows.
+@overload(fill_tile, inline="always")
+def _fill_tile(
+    rows, positions, n_columns, first, n_values, origin, scale, tile, raw, stride, ahead, n_ahead
+):
+    def fill(
+        rows, positions, n_columns, first, n_values, origin, scale, tile, raw, stride, ahead,
+        n_ahead,
+    ):  # fmt: skip
+        width = width_of_register(tile)
+        soon = ahead
         for i in range(0, n_columns, width):
-            prefetch(rows, ahead, n_ahead)
-            ahead += n_ahead
-            to = f * stride + i
-            # The last features in the fewest steps.
-            if 4 * left > 3 * width:
-                transpose_all(
-                    rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
-                )
-            elif 4 * left > width:
-                transpose_half(
-                    rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
-                )
-            else:
-                transpose_quarter(
-                    rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
-                )
-        f += width if 4 * left > 3 * width else width // 2 if 4 * left > width else width // 4
-    return ahead
+            f = 0
+            while f < n_values:
+                prefetch(rows, soon, n_ahead)
+                soon += n_ahead
+                left, to = n_values - f, f * stride + i
+                # The last features in the fewest steps.
+                if 4 * left > 3 * width:
+                    transpose_all(
+                        rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
+                    )
+                    f += width
+                elif 4 * left > width:
+                    transpose_half(
+                        rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
+                    )
+                    f += width // 2
+                else:
+                    transpose_quarter(
+                        rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
+                    )
+                    f += width // 4
+        return soon
+
+    return fill
 
 
 @intrinsic
@@ -114,7 +131,9 @@ def add_terms(
                 terms = []
                 for c in range(n_here):
                     number = builder.load(builder.gep(numbers, [builder.add(start, at.type(c))]))
-                    terms.append((totals[c], [everywhere(builder, number, lanes.width)] * REGISTERS))
+                    terms.append(
+                        (totals[c], [everywhere(builder, number, lanes.width)] * REGISTERS)
+                    )
                 if squared:
                     terms.append((totals[4], x))
                 for total, others in terms:
@@ -234,7 +253,7 @@ def _network(
     registers must hold for that, and which features they hold at the end, is found by following
     every value on its way.
     """
-    stages = []
+    stages: list[tuple[int, list[int], list[int]]] = []
     step = 1
     while step < n_lines:
         if step < section:
@@ -258,7 +277,7 @@ def _network(
                 ]
                 for odd in (0, 1)
             ]
-        stages.append((step, *halves))
+        stages.append((step, halves[0], halves[1]))
         step *= 2
     square = [[(r, e) for e in range(width)] for r in range(n_lines)]
     for step, low, high in stages:
