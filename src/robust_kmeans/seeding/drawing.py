@@ -148,7 +148,8 @@ def draw(
     number's share of the total.  So it does not depend on the plan of chunks, and a row of
     weight 2 is drawn just as two equal rows would be.
 
-    Cost: one pass over D² for any number of draws, and for each a pass over one chunk's.
+    Cost: one pass over D² for any number of draws, or over the rows that states list, if all that
+    is clipped is among them; and for each a pass over one chunk's.
     """
     masses = data.summarise(MASS, states, weighting)
     until = list(accumulate(masses))
