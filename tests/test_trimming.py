@@ -199,15 +199,15 @@ def test_a_list_that_does_not_fit_is_no_list():
 
 @pytest.mark.parametrize("trials", [1, 3])
 def test_lists_change_neither_cuts_nor_draws(trials, monkeypatch):
-    X = np.random.RandomState(0).standard_normal((4000, 3)) ** 3
+    X = np.random.RandomState(0).standard_normal((60_000, 3)) ** 3
     grown = []
-    for share in (1.0, 0.0):
+    for share in (0.25, 0.0):
         monkeypatch.setattr(order_sweeps, "LISTED_SHARE", share)
-        with InMemory(X, n_threads=1, bounds=np.array([0, 900, 4000])) as data:
+        with InMemory(X, n_threads=1, bounds=np.array([0, 20_000, 60_000])) as data:
             random = np.random.RandomState(5)
-            growth = Growth(data, 15, 40, random)
+            growth = Growth(data, 15, 600, random)
             while len(growth.rows) < 14:
-                tau = 0.5 * growth.cut.cost / 40
+                tau = 0.5 * growth.cut.cost / 600
                 if trials == 1:
                     growth.add_drawn(tau)
                 else:

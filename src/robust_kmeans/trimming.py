@@ -8,7 +8,8 @@ that bin until it holds few enough rows to look at, or only one value.
 
 Cost: passes over D², none over the rows.  Sweeps that measure distances make the first
 histogram on the way, near the last cut; then one more, which looks for the rows of one bin, is
-usually enough.  Without a last cut it is one or two more.
+usually enough, and where states list the farthest rows it is over those only.  Without a last cut
+it is one or two more.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def draw(
     number's share of the total.  So it does not depend on the plan of chunks, and a row of
     weight 2 is drawn just as two equal rows would be.
 
-    Cost: one pass over D² for any number of draws, and another over that of the chunks in which
-    rows are drawn.
+    Cost: one pass over D² for any number of draws, or over the rows that states list, if all that
+    is clipped is among them; and another over that of the chunks in which rows are drawn.
     """
     masses = data.summarise(MASS, states, weighting)
     until = list(accumulate(masses))

@@ -13,8 +13,8 @@ noted which rows it wins; ρ and τ follow from D² alone.
 triangle inequality rules out every candidate are left out, as long as that is many of them.
 Neither changes a bit of D².
 
-Cost per centre: at most one reading of X and a few passes over D²; with proposals that are
-accepted an eighth of a reading, and with the filter only the rows in doubt.
+Cost per centre: at most one reading of X and one or two passes over D²; with proposals that are
+accepted half or an eighth of a reading, and with the filter only the rows in doubt.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@
 Per step several candidates are drawn, some of them from inside the cut if so wished, and the
 one with the least ρ is kept.  It is apart from the seeding so that the reduction can use it.
 
-Cost per step: at most one reading of X for all candidates (see `growth`), one pass over D² for
-the draw and about two for ρ.
+Cost per step: at most one reading of X for all candidates (see `growth`) and about two passes over
+D²; the rest of ρ and the draw need only the rows with the largest D², unless those are many.
 """
 
 from __future__ import annotations

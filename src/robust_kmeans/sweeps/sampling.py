@@ -1,7 +1,8 @@
 """Sweeps that draw rows: total weight per chunk, then one row of one chunk.
 
 No running sum over all rows is ever made: the driver finds the chunk from the chunks'
-totals, and one step finds the row in it.  One more sweep serves seedings: what lies below a
+totals, and one step finds the row in it.  Totals need only the rows that a state lists, where no
+other is clipped.  One more sweep serves seedings: what lies below a
 threshold.
 """
 
