@@ -11,6 +11,7 @@ from robust_kmeans import KMeansPlusPlus, RobustKMeansPlusPlus, TKMeansPlusPlus
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels import candidates, order
 from robust_kmeans.kernels.distances import WIDE
+from robust_kmeans.kernels.team import ALONE, EVERY_PART
 from robust_kmeans.seeding import growth
 from robust_kmeans.seeding.drawing import clipped, draw
 from robust_kmeans.seeding.growth import Growth
@@ -18,6 +19,7 @@ from robust_kmeans.sweeps import seeding as sweep
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, all_positions
 from robust_kmeans.sweeps.order import N_BINS, KeyRange
 from robust_kmeans.sweeps.sampling import Row
+from robust_kmeans.trimming import where_to_look
 from tests import oracle
 from tests.strategies import DTYPES, problems
 from tests.test_sampling import (
@@ -49,23 +51,27 @@ def clustered(n, d, k, dtype, seed=0):
     return (centers[random.randint(k, size=n)] + random.standard_normal((n, d))).astype(dtype)
 
 
-def tried(X, points, d2, which=None, keys=None, weights=NO_WEIGHTS, capacity=None):
+def tried(X, points, d2, which=None, keys=None, weights=NO_WEIGHTS, capacity=None, n_parts=1):
     """What a reading finds: rows won and their D² per candidate, and what bins gain or lose."""
     n_points, capacity = len(points), len(X) if capacity is None else capacity
-    n_won = np.zeros(n_points, np.int64)
+    n_won = np.zeros((n_points, n_parts), np.int64)
     rows = np.empty((n_points, capacity), np.int32)
     values = np.empty((n_points, capacity), X.dtype)
-    changes = np.zeros((2, n_points, N_BINS + 2 if keys else 1))
+    changes = np.zeros((2, n_parts, n_points, N_BINS + 2 if keys else 1))
     low, shift, least = 0, 0, X.dtype.type(np.inf)
     if keys:
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, X.dtype)
     X.flags.writeable = False
     candidates.try_candidates(
-        X, all_positions(len(X)) if which is None else which, d2, order.keys_of(d2), weights,
-        points, least, low, shift,
-        n_won, rows, values, changes[0], changes[1],
+        EVERY_PART, X, all_positions(len(X)) if which is None else which, d2, order.keys_of(d2),
+        weights, points, least, low, shift,
+        n_won, rows, values, changes[0], changes[1], ALONE,
     )  # fmt: skip
-    return n_won, rows, values, changes
+    return n_won[:, 0], rows, values, changes[:, 0]
+
+
+def add_center(X, point, label, d2, labels):
+    candidates.add_center(EVERY_PART, 2, X, point, label, d2, labels, ALONE)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -94,6 +100,24 @@ def test_a_reading_finds_the_rows_that_candidates_win(n_features, n_points, dtyp
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_parts_find_together_what_one_finds(n_features, dtype):
+    X = clustered(701, n_features, 5, dtype)
+    points = X[7 * np.arange(3)].copy()
+    d2 = oracle.squared_distances(X, X[10:12]).min(axis=1).astype(dtype)
+    keys = where_to_look(np.dtype(dtype))
+    one = tried(X, points, d2, keys=keys)
+    many = tried(X, points, d2, keys=keys, capacity=4 * len(X), n_parts=4)
+    np.testing.assert_array_equal(one[0], many[0])
+    for c in range(3):
+        for found, expected in zip(many[1:3], one[1:3], strict=True):
+            np.testing.assert_array_equal(found[c, : one[0][c]], expected[c, : one[0][c]])
+    np.testing.assert_allclose(many[3], one[3], rtol=1e-12, atol=1e-9 * d2.sum())
+    n_won, *_ = tried(X, points, d2, keys=keys, capacity=8, n_parts=4)
+    assert (n_won == 9).all(), "where not all fit, one more than that"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_features", WIDTHS)
 def test_candidates_are_measured_alike_alone_and_together(n_features, dtype):
     X = clustered(130, n_features, 5, dtype)
@@ -113,8 +137,8 @@ def test_a_distance_has_the_same_bits_in_every_kernel(n_features, dtype):
     point, labels = X[7:8].copy(), np.zeros(130, np.int32)
     d2, labelled, listed = np.full((3, 130), np.inf, dtype)
     _, _, values, _ = tried(X, point, d2)
-    candidates.add_center(X, point, 1, d2, labels[:0])
-    candidates.add_center(X, point, 1, labelled, labels)
+    add_center(X, point, 1, d2, labels[:0])
+    add_center(X, point, 1, labelled, labels)
     candidates.add_center_to(X, all_positions(130), point, 1, listed, labels)
     for other in (values[0], labelled, listed):
         np.testing.assert_array_equal(d2, other)
@@ -124,24 +148,30 @@ def test_a_distance_has_the_same_bits_in_every_kernel(n_features, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_features", [1, 9, 19])
-@pytest.mark.parametrize("capacity", [301, 40, 0])
-def test_the_first_is_added_and_the_others_are_tried_after_that(n_features, capacity, dtype):
+@pytest.mark.parametrize(("capacity", "n_parts"), [(301, 1), (301, 4), (40, 1), (40, 4), (0, 1)])
+def test_the_first_is_added_and_the_others_are_tried_after_that(
+    n_features, capacity, n_parts, dtype
+):
     X = clustered(301, n_features, 5, dtype)
     points, d2 = X[7 * np.arange(3)].copy(), np.full(301, np.inf, dtype)
     for center in (X[10:11], X[11:12]):
-        candidates.add_center(X, center.copy(), 0, d2, np.empty(0, np.int32))
+        add_center(X, center.copy(), 0, d2, np.empty(0, np.int32))
     together, after = d2.copy(), d2.copy()
-    n_won, rows = np.zeros(3, np.int64), np.empty((3, capacity), np.int32)
+    n_won, rows = np.zeros((3, n_parts), np.int64), np.empty((3, capacity), np.int32)
     values = np.empty((3, capacity), dtype)
     X.flags.writeable = False
-    candidates.add_first_and_try(X, points, together, n_won, rows, values)
-    candidates.add_center(X, points[:1].copy(), 0, after, np.empty(0, np.int32))
+    candidates.add_first_and_try(EVERY_PART, X, points, together, n_won, rows, values, ALONE)
+    n_won = n_won[:, 0]
+    add_center(X, points[:1].copy(), 0, after, np.empty(0, np.int32))
     np.testing.assert_array_equal(together, after)
     expected_n, expected_rows, expected_values, _ = tried(X, points[1:].copy(), after)
     assert n_won[0] == 0
-    np.testing.assert_array_equal(n_won[1:], expected_n)
+    # Where the parts have room for so many rows at least, wherever these are.
+    room = capacity // n_parts
+    assert (n_won[1:][expected_n <= room] == expected_n[expected_n <= room]).all()
+    assert (n_won[1:][expected_n > capacity] == capacity + 1).all()
     for c in range(2):
-        if expected_n[c] <= capacity:
+        if n_won[c + 1] <= capacity:
             won = slice(0, expected_n[c])
             np.testing.assert_array_equal(rows[c + 1, won], expected_rows[c, won])
             np.testing.assert_array_equal(values[c + 1, won], expected_values[c, won])

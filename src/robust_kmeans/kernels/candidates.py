@@ -25,9 +25,10 @@ from robust_kmeans.kernels.distances import (
 )
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, width_of_register
-from robust_kmeans.kernels.order import bin_of
+from robust_kmeans.kernels.order import bin_of, close_gaps
 from robust_kmeans.kernels.row_blocks import distances_of_block, nearer_of_block, won_of_block
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
+from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
 
 # Rows that are not next to each other, which the machine cannot foresee, are asked for so many
 # rows ahead.
@@ -36,39 +37,55 @@ AHEAD = 16
 
 @jit
 def try_candidates(
-    rows, which, d2, keys, weights, candidates, least, low, shift, n_won, positions, values,
-    mass, sums,
+    part, rows, which, d2, keys, weights, candidates, least, low, shift, n_won, positions, values,
+    mass, sums, team,
 ):  # fmt: skip
     """The rows that each candidate would win, and what they change in a histogram of D².
 
-    IN   rows (m, d), which (p,): positions of rows to look at, ascending; d2 (m,), and its keys
-         (m,); weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
-    OUT  n_won (L,), added to: how many rows; positions (L, c) and values (L, c): in ascending
-         order where they are and their new D², if all fit; mass (L, B) and sums (L, B),
-         or (0, 0) for none, added to: weight and cost that bins gain or lose
+    IN   part; rows (m, d), which (q,): positions of rows to look at, ascending; d2 (m,), and its
+         keys (m,); weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
+    OUT  n_won (L, p), added to: how many rows, of all p parts in the first entries, c + 1 where not
+         all fit; positions (L, c) and values (L, c): in ascending order where they are and their
+         new D²; mass (p, L, B) and sums (p, L, B), or (p, 0, 0) for none, added to: weight and cost
+         that bins gain or lose, of all parts in the first entries
     """
-    n_candidates, lanes = candidates.shape[0], n_lanes(rows)
+    n_parts, n_candidates, lanes = n_won.shape[1], candidates.shape[0], n_lanes(rows)
+    capacity = positions.shape[1] // n_parts
+    if part == EVERY_PART:
+        job = parts_of_this(
+            (rows, which, d2, keys, weights, candidates, least, low, shift, n_won, positions,
+             values, mass, sums, team)
+        )  # fmt: skip
+        work_off(team, job, n_parts)
+        add_up(mass)
+        add_up(sums)
+        for c in range(n_candidates):
+            close_gaps(positions[c], values[c], capacity, n_won[c])
+        return
+    begin, end = part_of(part, n_parts, which.shape[0])
+    which, mass, sums = which[begin:end], mass[part], sums[part]
     new = empty_distances(rows, n_candidates)
     own = aligned_empty(TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
-    capacity, last = positions.shape[1], sums.shape[1] - 1
+    last = sums.shape[1] - 1
     for start in range(0, which.shape[0], TILE):
-        part = which[start : start + TILE]
-        _measure(rows, which, start, part.shape[0], candidates, new)
-        _gather(d2, part, own)
+        tile = which[start : start + TILE]
+        _measure(rows, which, start, tile.shape[0], candidates, new)
+        _gather(d2, tile, own)
         for c in range(n_candidates):
             here, won_rows, won_values = c * TILE, positions[c], values[c]
-            for first in range(0, part.shape[0], lanes):
+            for first in range(0, tile.shape[0], lanes):
                 won = as_bits(load(new, here + first) < load(own, first))
-                until = n_won[c]
-                n_won[c] += n_set(won)
-                if n_won[c] <= capacity:
-                    _note(won, first, part, new, here, until, won_rows, won_values)
+                until = n_won[c, part]
+                n_won[c, part] += n_set(won)
+                if n_won[c, part] <= capacity:
+                    until += part * capacity
+                    _note(won, first, tile, new, here, until, won_rows, won_values)
                 while last >= 0 and won != 0:
                     i = first + lowest(won)
                     won &= won - 1
                     old_value, new_value = own[i], new[here + i]
-                    weight = weights[part[i]] if weights.shape[0] > 0 else 1.0
+                    weight = weights[tile[i]] if weights.shape[0] > 0 else 1.0
                     old_bin = 0 if old_value < least else bin_of(own_keys[i], low, shift, last)
                     new_key = new_keys[here + i]
                     new_bin = 0 if new_value < least else bin_of(new_key, low, shift, last)
@@ -132,48 +149,62 @@ def _gather(d2, which, out):
 
 
 @jit
-def add_first_and_try(rows, points, d2, n_won, positions, values):
+def add_first_and_try(part, rows, points, d2, n_won, positions, values, team):
     """`add_center` for the first of some points, and which narrow rows the others win after that.
 
-    IN     rows (m, d), points (L, d)
+    IN     part; rows (m, d), points (L, d)
     INOUT  d2 (m,)
-    OUT    n_won (L,), positions (L, c), values (L, c): as of `try_candidates`; of the first point
+    OUT    n_won (L, p), positions (L, c), values (L, c): as of `try_candidates`; of the first point
            nothing
     """
-    n_rows, width, capacity = rows.shape[0], width_of_register(rows), positions.shape[1]
-    n_whole = n_rows // width * width
+    n_parts = n_won.shape[1]
+    capacity = positions.shape[1] // n_parts
+    if part == EVERY_PART:
+        arguments = rows, points, d2, n_won, positions, values, team
+        work_off(team, parts_of_this(arguments), n_parts)
+        for c in range(1, points.shape[0]):
+            close_gaps(positions[c], values[c], capacity, n_won[c])
+        return
+    begin, end = part_of(part, n_parts, rows.shape[0])
+    width, noted = width_of_register(rows), part * capacity
+    n_whole = begin + (end - begin) // width * width
     new = aligned_empty(width, rows.dtype)
-    for i in range(0, n_whole, width):
+    for i in range(begin, n_whole, width):
         nearer_of_block(rows, i, points, 0, d2)
         for c in range(1, points.shape[0]):
             won = won_of_block(rows, i, points, c, d2, new)
-            until = n_won[c]
-            n_won[c] += n_set(won)
-            fits = n_won[c] <= capacity
+            until = noted + n_won[c, part]
+            n_won[c, part] += n_set(won)
+            fits = n_won[c, part] <= capacity
             while fits and won != 0:
                 which = lowest(won)
                 positions[c, until] = i + which
                 values[c, until] = new[which]
                 until += 1
                 won &= won - 1
-    for i in range(n_whole, n_rows):
+    for i in range(n_whole, end):
         d2[i] = min(squared_distance(rows, i, points, 0), d2[i])
         for c in range(1, points.shape[0]):
             distance = squared_distance(rows, i, points, c)
             if distance < d2[i]:
-                if n_won[c] < capacity:
-                    positions[c, n_won[c]] = i
-                    values[c, n_won[c]] = distance
-                n_won[c] += 1
+                if n_won[c, part] < capacity:
+                    positions[c, noted + n_won[c, part]] = i
+                    values[c, noted + n_won[c, part]] = distance
+                n_won[c, part] += 1
 
 
 @jit
-def add_center(rows, center, label, d2, labels):
+def add_center(part, n_parts, rows, center, label, d2, labels, team):
     """D² and labels with one more centre.
 
-    IN     rows (m, d), center (1, d), and its label
+    IN     part, n_parts; rows (m, d), center (1, d), and its label
     INOUT  d2 (m,), labels (m,) or (0,)
     """
+    if part == EVERY_PART:
+        work_off(team, parts_of_this((n_parts, rows, center, label, d2, labels, team)), n_parts)
+        return
+    begin, end = part_of(part, n_parts, rows.shape[0])
+    rows, d2, labels = rows[begin:end], d2[begin:end], labels[begin:end]
     ahead, n_features = rows_ahead(rows), rows.shape[1]
     if labels.shape[0] > 0:
         for i in range(rows.shape[0]):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.kernels import candidates, distances, order
+from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import (
     NO_LABELS,
     Chunk,
@@ -37,7 +38,6 @@ from robust_kmeans.sweeps.order import (
 
 Floats = NDArray[np.floating]
 NO_REACH: Floats = np.empty(0)
-NO_CHANGES = np.zeros((2, 0, 0))
 ALL_FIT = np.ones(1, bool)
 # So many won rows are noted per row of a chunk, shared by all candidates.
 ROOM = 1.0
@@ -151,7 +151,7 @@ def _read_and_take(
         state, noted = _with_first(chunk, state, points, shared.taking)
         n_read, fits = chunk.n_rows, noted.fits
     else:
-        state, noted, n_read = _noted(chunk, state, shared.reading, NO_CHANGES, None)
+        state, noted, n_read, _ = _noted(chunk, state, shared.reading, 0, None)
         state, fits = _with_noted(chunk, state, shared.taking), noted.fits
     state, look = _looked_at(chunk, state, shared.taking.keys)
     return state, ReadAndTaken(n_read, look, fits)
@@ -159,8 +159,8 @@ def _read_and_take(
 
 def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState, Priced]:
     reading, keys = pricing
-    changes = np.zeros((2, len(reading.points), 1 if keys is None else N_BINS + 2))
-    state, noted, n_read = _noted(chunk, state, reading, changes, keys)
+    n_bins = 1 if keys is None else N_BINS + 2
+    state, noted, n_read, changes = _noted(chunk, state, reading, n_bins, keys)
     return state, Priced(n_read, changes, noted.fits)
 
 
@@ -193,39 +193,49 @@ def _noted(
     chunk: Chunk,
     state: SeedState,
     reading: Reading,
-    changes: NDArray[np.float64],
+    n_bins: int,
     keys: KeyRange | None,
-) -> tuple[SeedState, Noted, int]:
-    """What candidates would win; and how many rows were read."""
+) -> tuple[SeedState, Noted, int, NDArray[np.float64]]:
+    """What candidates would win; how many rows were read; what bins gain or lose (2, L, bins)."""
     points, d2 = reading.points, state.d2
-    noted = _empty_notes(chunk, points)
     low, shift, least = 0, 0, d2.dtype.type(np.inf)
     if keys is not None:
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, d2.dtype)
     which = _in_doubt(chunk, state, reading.reach)
+    n_won, rows, values = _empty_notes(chunk, points)
+    changes = np.zeros((2, n_won.shape[1], len(points) if n_bins else 0, n_bins))
     candidates.try_candidates(
-        chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low, shift,
-        noted.n_won, noted.rows, noted.d2, changes[0], changes[1],
+        EVERY_PART, chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low,
+        shift, n_won, rows, values, changes[0], changes[1], chunk.team,
     )  # fmt: skip
-    return state._replace(noted=noted), noted, len(which)
+    noted = Noted(points, n_won[:, 0], rows, values)
+    return state._replace(noted=noted), noted, len(which), changes[:, 0]
 
 
 def _with_first(
     chunk: Chunk, state: SeedState, points: Floats, taking: Taking
 ) -> tuple[SeedState, Noted]:
     """The state with the first of some candidates, and what the others would win after that."""
-    after, noted = _writable(chunk, state, taking), _empty_notes(chunk, points)
-    candidates.add_first_and_try(chunk.rows, points, after.d2, noted.n_won, noted.rows, noted.d2)
+    after = _writable(chunk, state, taking)
+    n_won, rows, values = _empty_notes(chunk, points)
+    candidates.add_first_and_try(
+        EVERY_PART, chunk.rows, points, after.d2, n_won, rows, values, chunk.team
+    )
+    noted = Noted(points, n_won[:, 0], rows, values)
     return after._replace(noted=noted), noted
 
 
-def _empty_notes(chunk: Chunk, points: Floats) -> Noted:
+def _empty_notes(
+    chunk: Chunk, points: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+    """Room for notes: how many rows each candidate wins (L, p), which (L, c), their D² (L, c)."""
+    n_parts = n_parts_of(chunk.n_rows)
     room = int(ROOM * chunk.n_rows) // len(points)
     rows, values = (
         chunk.empty(dtype)[: len(points) * room].reshape(len(points), room)
         for dtype in (np.int32, chunk.dtype)
     )
-    return Noted(points, np.zeros(len(points), np.int64), rows, values)
+    return np.zeros((len(points), n_parts), np.int64), rows, values
 
 
 def _with_center(
@@ -237,7 +247,10 @@ def _with_center(
     if len(which) < len(state.d2):
         candidates.add_center_to(chunk.rows, which, point, taking.label, after.d2, after.labels)
     else:
-        candidates.add_center(chunk.rows, point, taking.label, after.d2, after.labels)
+        candidates.add_center(
+            EVERY_PART, n_parts_of(chunk.n_rows), chunk.rows, point, taking.label, after.d2,
+            after.labels, chunk.team,
+        )  # fmt: skip
     return after, len(which)
 
 
