@@ -234,6 +234,7 @@ def test_more_than_one_candidate_is_read_where_rows_come_slowly_or_often():
     assert growth._most_proposals(row_bytes=72, n_rows=10**6, most=20) == 2
     assert growth._most_proposals(row_bytes=36, n_rows=10**6, most=20) == 1, "they come fast"
     assert growth._most_proposals(row_bytes=72, n_rows=10**4, most=20) == 1, "they are in a cache"
+    assert growth._most_proposals(row_bytes=136, n_rows=10**6, most=5) == 1, "there are few"
     assert growth._most_proposals(row_bytes=512, n_rows=10**4, most=20) == growth.MOST_PROPOSALS
 
 

@@ -51,9 +51,10 @@ from robust_kmeans.trimming import find_cut, where_to_look
 WORTH_PROPOSALS = 2048
 MOST_PROPOSALS = 8
 # Narrow rows of so many bytes, of which there are more than caches hold, come so slowly that a
-# second candidate is measured meanwhile.
+# second candidate is measured meanwhile; not for fewer centres than pay for the memory of notes.
 SLOW_ROW = 64
 FROM_MEMORY = 2**24
+ENOUGH_CENTERS = 10
 # From this many centres on labels are kept, to filter rows by; not for rows of fewer bytes, which
 # are as quick to read, for all candidates at once, as their labels are to keep.
 FILTERED = 32
@@ -246,7 +247,8 @@ def _most_proposals(row_bytes: int, n_rows: int, most: int) -> int:
     """How many candidates a reading serves at most."""
     if row_bytes * most >= WORTH_PROPOSALS:
         return MOST_PROPOSALS
-    return 2 if SLOW_ROW <= row_bytes < WIDE and row_bytes * n_rows >= FROM_MEMORY else 1
+    slow = SLOW_ROW <= row_bytes < WIDE and row_bytes * n_rows >= FROM_MEMORY
+    return 2 if slow and most >= ENOUGH_CENTERS else 1
 
 
 def _different(rows: Sequence[Row]) -> list[Row]:
