@@ -64,28 +64,28 @@ def _fill_tile(
     ):  # fmt: skip
         width = width_of_register(tile)
         soon = ahead
-        for i in range(0, n_columns, width):
-            f = 0
-            while f < n_values:
+        f = 0
+        while f < n_values:
+            left = n_values - f
+            # The last features in the fewest steps.
+            whole, half = 4 * left > 3 * width, 4 * left > width
+            for i in range(0, n_columns, width):
                 prefetch(rows, soon, n_ahead)
                 soon += n_ahead
-                left, to = n_values - f, f * stride + i
-                # The last features in the fewest steps.
-                if 4 * left > 3 * width:
+                to = f * stride + i
+                if whole:
                     transpose_all(
                         rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
                     )
-                    f += width
-                elif 4 * left > width:
+                elif half:
                     transpose_half(
                         rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
                     )
-                    f += width // 2
                 else:
                     transpose_quarter(
                         rows, positions, i, first + f, left, origin, scale, tile, raw, to, stride
                     )
-                    f += width // 4
+            f += width if whole else width // 2 if half else width // 4
         return soon
 
     return fill
