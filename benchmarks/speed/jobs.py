@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 WARM_UP_ROWS = 2_000
 # Iterations that are timed together in one window or in several narrow ones.
 WIDE = 20
+# Runs shorter than that are timed several times, so often at most.
+SHORT = 0.25
+MOST_REPEATS = 25
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,14 @@ class Window(NamedTuple):
 def between(iterate: Callable[[int], object], window: Window) -> Outcome:
     """Seconds per iteration in the window: set-up and last assignment cancel out.
 
-    A narrow window is little beside the set-up and its noise: then both ends are timed several
-    times, and the best of each counts.
+    A narrow window, or one of short iterations, is little beside the set-up and its noise: then both
+    ends are timed several times, and the best of each counts.
     """
     width = window.many - window.few
+    seconds, _ = timed(functools.partial(iterate, window.many))
+    repeats = max(-(-WIDE // width), min(MOST_REPEATS, int(SHORT / seconds)))
     few, many = (
-        [timed(functools.partial(iterate, max_iter))[0] for _ in range(-(-WIDE // width))]
+        [timed(functools.partial(iterate, max_iter))[0] for _ in range(repeats)]
         for max_iter in window
     )
     return Outcome((min(many) - min(few)) / width)

@@ -45,7 +45,7 @@ FEW_ROWS = 1024
 # show another pass.  Never more than so many octaves below the cut: its bins would be coarse.
 NEARBY = 6.0
 LEAST_NEARBY = 1 / 32
-NOTHING = 8192
+NOTHING = 2048
 WIDEST = 4
 # Per dtype: how many keys there are from a value up to its double, and behind infinity's.
 OCTAVE = {dtype: 1 << int(np.finfo(dtype).nmant) for dtype in KEYS}
