@@ -72,12 +72,12 @@ class Window(NamedTuple):
 def between(iterate: Callable[[int], object], window: Window) -> Outcome:
     """Seconds per iteration in the window: set-up and last assignment cancel out.
 
-    A narrow window, or one of short iterations, is little beside the set-up and its noise: then both
-    ends are timed several times, and the best of each counts.
+    A narrow window, or one of short iterations, is little beside the set-up and its noise: then
+    both ends are timed several times, and the best of each counts.
     """
     width = window.many - window.few
     seconds, _ = timed(functools.partial(iterate, window.many))
-    repeats = max(-(-WIDE // width), min(MOST_REPEATS, int(SHORT / seconds)))
+    repeats = max(-(-WIDE // width), int(SHORT / max(seconds, SHORT / MOST_REPEATS)))
     few, many = (
         [timed(functools.partial(iterate, max_iter))[0] for _ in range(repeats)]
         for max_iter in window

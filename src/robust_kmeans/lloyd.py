@@ -162,7 +162,7 @@ def _move(rows: MovingCenters, now: Midway, centers: NDArray[np.floating]) -> Mi
         cut = replace(cut, cost=totals.cost)
         if cut.cost * STALE >= now.cost_when_totalled:
             return replace(now, centers=centers, totals=totals, cut=cut)
-    cut = rows.exact_cut(cut)
+    cut = rows.exact_cut()
     totals = rows.run(UPDATE, UpdateShared(cut, centers))
     return replace(now, centers=centers, totals=totals, cut=cut, cost_when_totalled=cut.cost)
 

@@ -105,14 +105,13 @@ class MovingCenters:
         if self._n_outliers:
             cut = find_cut(data, self._states, self._n_outliers, keys, look)
             if not self._outlook.band.holds(Band(cut.value, cut.value)):
-                cut = self.exact_cut(cut)
+                cut = self.exact_cut()
         return cut, changes
 
-    def exact_cut(self, near: Cut) -> Cut:
-        """The cut, which is `near` another, with a cost that is added up anew."""
+    def exact_cut(self) -> Cut:
+        """The cut, with a cost that is added up anew."""
         self.measure()
-        keys = where_to_look(self._data.dtype, near)
-        return find_cut(self._data, self._states, self._n_outliers, keys)
+        return find_cut(self._data, self._states, self._n_outliers)
 
     def measure(self) -> None:
         """Make D² exact for all rows."""

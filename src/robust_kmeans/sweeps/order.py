@@ -16,6 +16,7 @@ from robust_kmeans.kernels import order, totals
 from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
 from robust_kmeans.sweeps.base import (
     NO_LABELS,
+    NO_WEIGHTS,
     Chunk,
     RowState,
     Sweep,
@@ -208,6 +209,9 @@ def _rows_within(chunk: Chunk, state: RowState, asked: Asked) -> tuple[RowState,
     value = d2.dtype.type
     out = np.empty(min(asked.capacity, len(d2)), np.int64)
     found = out[: order.within(d2, value(asked.least), value(asked.most), out)]
+    if not found.size:
+        # In most chunks: bins near the cut have few rows.
+        return state, Found(d2[:0], NO_WEIGHTS, found)
     rows = found if listed is None else listed.rows[found].astype(np.int64)
     weights = chunk.weights[rows] if chunk.weights.size else np.ones(len(rows))
     return state, Found(d2[found], weights, chunk.start + rows)
