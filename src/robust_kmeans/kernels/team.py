@@ -49,8 +49,9 @@ MOST_PARTS = 2**16
 FEW_ROWS = 2**13
 PARTS = 4
 WHOLE_ROWS = 64
-# Sums that every part has for itself are no more than this share of what it reads.
-MOST_SUMS = 1 / 64
+# Sums that every part has for itself are no more lines than this share of all rows: the system
+# would take as long to hand out their memory as the rows take to be read.
+MOST_SUMS = 1 / 512
 # A helper looks so often whether there is something to do: about a millisecond.  After the first
 # looks others may use the core in between, as where cores are too few the one waited for may be
 # among them.
