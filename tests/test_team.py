@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_kmeans import RobustKMeans
+from robust_kmeans.execution import threads
 from robust_kmeans.execution.helpers import Helpers
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels.jit import jit
@@ -114,6 +115,15 @@ def wait_until(holds, seconds=60.0):
         time.sleep(1e-4)
 
 
+def test_helpers_start_when_the_work_is_worth_it():
+    with Helpers(2, n_alone=3) as helpers:
+        for _ in range(3):
+            helpers.rouse()
+            assert not helpers.started
+        helpers.rouse()
+        assert helpers.started
+
+
 @given(n_rows=st.integers(0, 10**6), n_parts=st.integers(1, 8))
 def test_parts_are_all_rows_in_order_and_whole_tiles(n_rows, n_parts):
     ends = [part_of(part, n_parts, n_rows) for part in range(n_parts)]
@@ -132,7 +142,10 @@ def test_few_rows_and_large_sums_are_one_part():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("n_features", "init"), [(3, "robust-k-means++"), (40, "k-means++")])
-def test_one_chunk_gives_the_same_bits_with_any_number_of_threads(dtype, n_features, init):
+def test_one_chunk_gives_the_same_bits_with_any_number_of_threads(
+    dtype, n_features, init, monkeypatch
+):
+    monkeypatch.setattr(threads, "SOON_DONE", 0)
     random = np.random.RandomState(0)
     X = random.standard_normal((3 * FEW_ROWS, n_features)) + 3 * random.randint(
         5, size=(3 * FEW_ROWS, 1)
@@ -151,10 +164,12 @@ def test_one_chunk_gives_the_same_bits_with_any_number_of_threads(dtype, n_featu
         np.testing.assert_array_equal(other.outlier_scores_, found[0].outlier_scores_)
 
 
-def test_no_helper_outlives_its_fit_even_after_an_error():
+def test_no_helper_outlives_its_fit_even_after_an_error(monkeypatch):
+    monkeypatch.setattr(threads, "SOON_DONE", 0)
     before = threading.active_count()
 
     def complain(_progress):
+        assert threading.active_count() == before + 2
         raise RuntimeError("enough")
 
     X = np.random.RandomState(0).standard_normal((FEW_ROWS, 2))

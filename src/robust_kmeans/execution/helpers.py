@@ -14,7 +14,10 @@ from robust_kmeans.kernels.team import AWAKE, PARTS, close, help_out, new_team
 
 
 class Helpers:
-    """Threads that, with the calling one, are up to `n_threads`; they start when first roused.
+    """Threads that, with the calling one, are up to `n_threads`.
+
+    They start when they are roused for the time after `n_alone` times: to start and to end them
+    takes as long as some sweeps.
 
     Examples
     --------
@@ -22,8 +25,9 @@ class Helpers:
     ...     helpers.rouse()  # from now on kernels may share their work with helpers.team
     """
 
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, n_threads: int, n_alone: int = 0) -> None:
         self.team = new_team()
+        self._n_alone = n_alone
         self._n_helpers = min(n_threads, PARTS) - 1
         self._threads: list[Thread] = []
         # Held while a helper works or sleeps; to let go of it wakes the helper, or keeps it awake.
@@ -45,12 +49,20 @@ class Helpers:
         for thread in self._threads:
             thread.join()
 
+    @property
+    def started(self) -> bool:
+        """Whether there are any yet."""
+        return bool(self._threads)
+
     def rouse(self) -> None:
         """See to it that all helpers are awake, or soon will be."""
         if self.team[AWAKE] == self._n_helpers:
             return
         if self._threads:
             self._wake()
+            return
+        if self._n_alone:
+            self._n_alone -= 1
             return
         for bed in self._beds:
             bed.acquire()

@@ -27,6 +27,9 @@ from robust_kmeans.kernels.team import ALONE
 from robust_kmeans.kernels.team import FEW_ROWS as FEW_TO_SHARE
 from robust_kmeans.sweeps.base import Chunk, NotAtHand, Step, Summary, Work
 
+# Helpers are started after so many readings: that takes as long as some of them, and what is over
+# by then, such as a seeding, does without.
+SOON_DONE = 16
 # Sweeps over so many rows are over before another thread is awake.
 FEW_ROWS = {Work.LIGHT: 2**19, Work.TAKING: 2**19, Work.GLANCE: 2**21}
 
@@ -78,7 +81,8 @@ class OnThreads(Execution):
         if self._n_helpers:
             self._pool = self._resources.enter_context(ThreadPoolExecutor(self._n_helpers))
         if self._n_sharing > 1:
-            self._helpers = self._resources.enter_context(Helpers(self._n_sharing))
+            helpers = Helpers(self._n_sharing, n_alone=SOON_DONE)
+            self._helpers = self._resources.enter_context(helpers)
             self._chunks[0].team = self._helpers.team
         return self
 
@@ -125,7 +129,7 @@ class OnThreads(Execution):
                 if tell is not None and (n_done := sum(done)) < self.n_rows:
                     tell(n_done)
 
-        self._rouse_helpers()
+        self._rouse_helpers(work)
         alone = self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
         try:
             helpers = [] if alone else self._start_helpers(work_off)
@@ -189,8 +193,8 @@ class OnThreads(Execution):
         assert self._pool is not None
         return [self._pool.submit(work_off) for _ in range(self._n_helpers)]
 
-    def _rouse_helpers(self) -> None:
-        if self._helpers is not None:
+    def _rouse_helpers(self, work: Work) -> None:
+        if self._helpers is not None and (self._helpers.started or work is Work.READING):
             self._helpers.rouse()
 
 

@@ -10,6 +10,7 @@ candidate is only tried, and where chunks keep them.  A step that is done twice 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -203,13 +204,23 @@ def _noted(
         low, shift, least = keys.low, keys.shift, order.value_of(keys.low, d2.dtype)
     which = _in_doubt(chunk, state, reading.reach)
     n_won, rows, values = _empty_notes(chunk, points)
-    changes = np.zeros((2, n_won.shape[1], len(points) if n_bins else 0, n_bins))
+    changes = _no_changes(chunk, (2, n_won.shape[1], len(points) if n_bins else 0, n_bins))
     candidates.try_candidates(
         EVERY_PART, chunk.rows, which, d2, order.keys_of(d2), chunk.weights, points, least, low,
         shift, n_won, rows, values, changes[0], changes[1], chunk.team,
     )  # fmt: skip
     noted = Noted(points, n_won[:, 0], rows, values)
-    return state._replace(noted=noted), noted, len(which), changes[:, 0]
+    return state._replace(noted=noted), noted, len(which), changes[:, 0].copy()
+
+
+def _no_changes(chunk: Chunk, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Zeros, in memory that the chunk has used before where they fit."""
+    n_values = math.prod(shape)
+    if n_values > chunk.n_rows:
+        return np.zeros(shape)
+    changes: NDArray[np.float64] = chunk.empty(np.float64)[:n_values].reshape(shape)
+    changes[:] = 0
+    return changes
 
 
 def _with_first(
