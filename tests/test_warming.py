@@ -36,6 +36,10 @@ for X in (random.standard_normal((500, 3)), random.randint(9, size=(2500, 70)).a
     robust_kmeans.trim_curve(X, X[:2])
     robust_kmeans.robust_kmeans_plusplus(X, 4, n_outliers=5, threshold="balanced", inside=0.5)
 RobustKMeans(4, n_outliers="auto").fit(random.standard_normal((2000, 2)))
+# Enough rows for helpers, and enough centres for several per reading.
+X = random.standard_normal((20_000, 3))
+RobustKMeans(9, n_outliers=7, n_threads=2, random_state=0).fit(X)
+robust_kmeans.robust_kmeans_plusplus(X, 100, n_outliers=5, n_local_trials=1)
 new = sorted(compiled() - before)
 assert not new, f"compiled after the warm-up: {new}"
 """

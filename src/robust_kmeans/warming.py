@@ -16,8 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robust_kmeans.coreset import robust_coreset
 from robust_kmeans.estimator import RobustKMeans
+from robust_kmeans.execution import helpers
 from robust_kmeans.metrics import trimmed_inertia
 from robust_kmeans.seeding.registry import SEEDINGS
+from robust_kmeans.seeding.robust_kmeans_plusplus import robust_kmeans_plusplus
 
 DTYPES = ("float32", "float64")
 
@@ -37,6 +39,7 @@ def warm_up(dtypes: Sequence[str] = DTYPES) -> None:
     """
     if isinstance(dtypes, str) or not set(dtypes) <= set(DTYPES):
         raise ValueError(f"dtypes={dtypes!r} must be a list of 'float32' and 'float64'.")
+    helpers.prepare()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for dtype in dtypes:
@@ -57,6 +60,8 @@ def _use_everything(dtype: np.dtype[np.floating]) -> None:
         RobustKMeans(
             40, n_outliers=0, n_local_trials=trials, local_search=8, max_iter=2, n_threads=1
         ).fit(wide)
+    # So many centres that a reading of narrow rows serves several.
+    robust_kmeans_plusplus(X, 300, n_outliers=20, n_local_trials=1, n_threads=1)
     weights = random.uniform(size=len(X))
     RobustKMeans(6, n_outliers=20, max_iter=2, n_threads=1).fit(X, sample_weight=weights)
     for name in SEEDINGS:

@@ -16,8 +16,8 @@ from robust_kmeans.kernels.team import AWAKE, PARTS, close, help_out, new_team
 class Helpers:
     """Threads that, with the calling one, are up to `n_threads`.
 
-    They start when they are roused for the time after `n_alone` times: to start and to end them
-    takes as long as some sweeps.
+    They start once they have been roused `n_alone` times in vain: to start and to end them takes
+    as long as some sweeps.
 
     Examples
     --------
@@ -80,3 +80,10 @@ class Helpers:
         while not self._closed:
             help_out(self.team)
             bed.acquire()
+
+
+def prepare() -> None:
+    """Compile what helpers run, or load it from the cache."""
+    team = new_team()
+    close(team)
+    help_out(team)

@@ -1,4 +1,4 @@
-"""Numba kernels: serial, without the GIL, arrays in and arrays out.
+"""Numba kernels: without the GIL, arrays in and arrays out.
 
 Nothing here knows of chunks, files or random numbers, and of threads only that they may take
 parts of the work (`team`).  A kernel sees one chunk of rows and is called by one step of one sweep.
@@ -14,4 +14,7 @@ parts of the work (`team`).  A kernel sees one chunk of rows and is called by on
 ``lanes``          many values at once
 ``bits``           which of them a comparison has found
 ``row_registers``  whole rows at once: the one D² that is reported
+``row_blocks``     the same of as many narrow rows as a register has values
+``tiles``          rows transposed
+``scores``         centres compared by inner products; what that leaves open: ``doubts``
 """
