@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from robust_kmeans import RobustKMeans
 from robust_kmeans.execution import threads
+from robust_kmeans.execution.base import CHUNK_ROWS
 from robust_kmeans.execution.helpers import Helpers
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels.jit import jit
@@ -29,6 +30,7 @@ from robust_kmeans.kernels.team import (
     wait,
     work_off,
 )
+from robust_kmeans.sweeps.distances import ASSIGN, Centers
 
 N_JOBS = 2000
 
@@ -141,21 +143,27 @@ def test_few_rows_and_large_sums_are_one_part():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n_features", "init"), [(3, "robust-k-means++"), (40, "k-means++")])
-def test_one_chunk_gives_the_same_bits_with_any_number_of_threads(
-    dtype, n_features, init, monkeypatch
+@pytest.mark.parametrize(
+    ("n_features", "init", "n_rows"),
+    [
+        (3, "robust-k-means++", 3 * FEW_ROWS),
+        (40, "k-means++", 3 * FEW_ROWS),
+        (2, "robust-k-means++", CHUNK_ROWS[1] + FEW_ROWS),
+    ],
+    ids=["narrow", "wide", "two chunks"],
+)
+def test_shared_chunks_give_the_same_bits_with_any_number_of_threads(
+    dtype, n_features, init, n_rows, monkeypatch
 ):
     monkeypatch.setattr(threads, "SOON_DONE", 0)
     random = np.random.RandomState(0)
-    X = random.standard_normal((3 * FEW_ROWS, n_features)) + 3 * random.randint(
-        5, size=(3 * FEW_ROWS, 1)
-    )
+    X = random.standard_normal((n_rows, n_features)) + 3 * random.randint(5, size=(n_rows, 1))
     X[:50] *= 100
     found = [
         RobustKMeans(
             9, n_outliers=50, init=init, max_iter=20, n_threads=n_threads, random_state=0
         ).fit(X.astype(dtype))
-        for n_threads in (1, 2, 4)
+        for n_threads in (1, 2, 5)
     ]
     for other in found[1:]:
         assert other.inertia_history_.tolist() == found[0].inertia_history_.tolist()
@@ -176,7 +184,30 @@ def test_no_helper_outlives_its_fit_even_after_an_error(monkeypatch):
     with pytest.raises(RuntimeError, match="enough"):
         RobustKMeans(3, n_threads=3, callback=complain).fit(X)
     assert threading.active_count() == before
-    data = InMemory(X, n_threads=3)
-    with data:
+
+
+def test_chunks_have_a_team_only_while_one_after_the_other_is_worked_on():
+    X = np.random.RandomState(0).standard_normal((3 * FEW_ROWS, 2))
+    bounds = np.arange(4) * FEW_ROWS
+    centers = Centers(X[:2])
+    teams = []
+
+    def look(chunk, state, _shared):
+        teams.append(chunk.team.size)
+        return state, None
+
+    with InMemory(X, n_threads=3, bounds=bounds) as data:
+        data.map(look, None, None)
+        assert teams == [0, 0, 0]
+        look.n_parts = lambda chunk, shared: n_parts_of(chunk.n_rows, len(shared.centers))
+        data.map(look, None, centers)
+        assert all(teams[3:])
+        teams.clear()
+        # Kernels with so many sums of their own are not shared.
+        data.map(look, None, Centers(X[:FEW_ROWS]))
+        assert teams == [0, 0, 0]
+        assert not any(chunk.team.size for chunk in data._chunks)
+    with InMemory(X[:FEW_ROWS], n_threads=3) as data:
+        data.summarise(ASSIGN, None, centers)
         assert data._chunks[0].team.size
     assert not data._chunks[0].team.size

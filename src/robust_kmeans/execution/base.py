@@ -18,6 +18,11 @@ CHUNK_VALUES = 2**22
 CHUNK_ROWS = (4096, 2**17)
 # Chunks come in multiples of this, so that a few threads end a sweep together.
 CHUNK_GROUP = 4
+# Up to so many rows a sweep is over so soon that it takes less to share the kernels of one chunk
+# after the other than to hand out chunks (`threads`); the fewer chunks the better, if they are not
+# too short to be shared.
+MOST_TO_SHARE = 2**19
+LONG_CHUNK = 2**16
 
 # From so many bytes of X on, readings are what counts, not arithmetic: from this on seeding takes
 # few rounds, and local search looks at a coreset.  Of the shape alone, so that the same rows give
@@ -35,12 +40,13 @@ def plan_chunks(n_rows: int, n_features: int) -> NDArray[np.int64]:
     Never from the number of threads, so that sums are made in the same order, and results
     are equal bit for bit, however many there are.
 
-    >>> plan_chunks(400_000, 10)
-    array([     0, 100000, 200000, 300000, 400000])
+    >>> plan_chunks(240_000, 10)
+    array([     0, 120000, 240000])
     """
     rows = int(np.clip(CHUNK_VALUES // max(1, n_features), *CHUNK_ROWS))
     n_chunks = max(1, -(-n_rows // rows))
-    if n_chunks > 1:
+    shared = n_rows <= MOST_TO_SHARE and rows >= LONG_CHUNK
+    if n_chunks > 1 and not shared:
         n_chunks = -(-n_chunks // CHUNK_GROUP) * CHUNK_GROUP
     return np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
 

@@ -1,6 +1,6 @@
-"""Helpers of a single chunk: threads that take parts of its kernels (`kernels.team`).
+"""Helpers: threads that take parts of the kernels of one chunk after the other (`kernels.team`).
 
-Few rows are one chunk, and each sweep over them is over before a thread of a pool would be awake.
+Few rows are few chunks, and a sweep over them is over before a thread of a pool would be awake.
 These threads stay awake from one sweep to the next, and sleep when none has come for a while.
 """
 

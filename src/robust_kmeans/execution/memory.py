@@ -58,7 +58,8 @@ class InMemory(OnThreads):
         if len(self._chunks) > 1:
             return super().map(step, states, shared, work=work)
         # With few rows it would take as long to hand out the chunk as to work on it.
-        self._rouse_helpers(work)
+        if self._helpers is not None:
+            self._share(work)
         state, summary = step(self._chunks[0], None if states is None else states[0], shared)
         if self.watch is not None and work is Work.READING:
             self.watch(self.n_rows)

@@ -2,8 +2,8 @@
 
 Kernels release the GIL, so plain threads use all cores.  The pool lives as long as the
 execution: nothing outlives a fit, nothing is shared between fits, and no thread exists at
-import or at a fork.  The calling thread works too; a single chunk never leaves it, but `helpers`
-take parts of its kernels.
+import or at a fork.  The calling thread works too.  Few chunks never leave it: it works on one
+after the other, and `helpers` take parts of their kernels.
 """
 
 from __future__ import annotations
@@ -21,14 +21,21 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from robust_kmeans.execution.base import Execution, States, Watch
+from robust_kmeans.execution.base import MOST_TO_SHARE, Execution, States, Watch
 from robust_kmeans.execution.helpers import Helpers
-from robust_kmeans.kernels.team import ALONE
+from robust_kmeans.kernels.team import ALONE, PARTS
 from robust_kmeans.kernels.team import FEW_ROWS as FEW_TO_SHARE
-from robust_kmeans.sweeps.base import Chunk, NotAtHand, Step, Summary, Work
+from robust_kmeans.sweeps.base import (
+    Chunk,
+    NotAtHand,
+    Step,
+    Summary,
+    Work,
+    n_parts_to_share,
+)
 
-# Helpers are started after so many readings: that takes as long as some of them, and what is over
-# by then, such as a seeding, does without.
+# Helpers of a single chunk are started after so many readings: that takes as long as some of them,
+# and what is over by then, such as a seeding, does without.
 SOON_DONE = 16
 # Sweeps over so many rows are over before another thread is awake.
 FEW_ROWS = {Work.LIGHT: 2**19, Work.TAKING: 2**19, Work.GLANCE: 2**21}
@@ -73,17 +80,19 @@ class OnThreads(Execution):
         self._n_helpers = min(threads, len(chunks)) - 1
         self._resources = ExitStack()
         self._pool: ThreadPoolExecutor | None = None
-        shared = len(chunks) == 1 and self.n_rows >= FEW_TO_SHARE
-        self._n_sharing = threads if shared else 1
+        # Chunks that come from elsewhere are read side by side, and more threads than a kernel has
+        # parts take a chunk each.
+        few = self.n_rows <= MOST_TO_SHARE and threads <= PARTS and not self.reads_whole
+        together = few or len(chunks) == 1
+        self._n_sharing = threads if together and self.n_rows >= FEW_TO_SHARE else 1
         self._helpers: Helpers | None = None
 
     def __enter__(self) -> Self:
         if self._n_helpers:
             self._pool = self._resources.enter_context(ThreadPoolExecutor(self._n_helpers))
         if self._n_sharing > 1:
-            helpers = Helpers(self._n_sharing, n_alone=SOON_DONE)
+            helpers = Helpers(self._n_sharing, n_alone=0 if self._n_helpers else SOON_DONE)
             self._helpers = self._resources.enter_context(helpers)
-            self._chunks[0].team = self._helpers.team
         return self
 
     def __exit__(
@@ -93,8 +102,7 @@ class OnThreads(Execution):
         traceback: TracebackType | None,
     ) -> None:
         self._pool = self._helpers = None
-        for chunk in self._chunks:
-            chunk.team = ALONE
+        self._share_nothing()
         self._resources.close()
 
     def map(
@@ -129,9 +137,11 @@ class OnThreads(Execution):
                 if tell is not None and (n_done := sum(done)) < self.n_rows:
                     tell(n_done)
 
-        self._rouse_helpers(work)
-        alone = self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
+        shares = self._helpers is not None and self._is_worth_sharing(step, shared)
+        alone = shares or self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
         try:
+            if shares:
+                self._share(work)
             helpers = [] if alone else self._start_helpers(work_off)
             # Only the calling thread tells: what hears of it may raise, or draw on a screen.
             work_off(watch)
@@ -148,6 +158,8 @@ class OnThreads(Execution):
         finally:
             # After an error or an interrupt nobody starts another chunk.
             supply.stop()
+            if shares:
+                self._share_nothing()
 
     def at(self, chunk: int, step: Step[Summary], states: States, shared: Any) -> Summary:
         """Run `step` on one chunk for its summary; no state changes."""
@@ -193,9 +205,22 @@ class OnThreads(Execution):
         assert self._pool is not None
         return [self._pool.submit(work_off) for _ in range(self._n_helpers)]
 
-    def _rouse_helpers(self, work: Work) -> None:
-        if self._helpers is not None and (self._helpers.started or work is Work.READING):
+    def _is_worth_sharing(self, step: Step[Any], shared: Any) -> bool:
+        """Whether the kernels of this step should share the work on one chunk after the other."""
+        return n_parts_to_share(step, self._chunks[0], shared) > 1
+
+    def _share(self, work: Work) -> None:
+        """From here on kernels share their work with helpers, as soon as these are awake."""
+        assert self._helpers is not None
+        if self._helpers.started or work is Work.READING:
             self._helpers.rouse()
+        for chunk in self._chunks:
+            chunk.team = self._helpers.team
+
+    def _share_nothing(self) -> None:
+        # A team has one job at a time: chunks that threads work on side by side have none.
+        for chunk in self._chunks:
+            chunk.team = ALONE
 
 
 def default_threads() -> int:

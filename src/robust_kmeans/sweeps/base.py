@@ -27,6 +27,7 @@ from robust_kmeans.kernels.team import ALONE
 Summary = TypeVar("Summary")
 Merged = TypeVar("Merged")
 Step = Callable[[Any, Any, Any], tuple[Any, Summary]]
+AnyStep = TypeVar("AnyStep", bound=Callable[..., Any])
 
 NO_WEIGHTS: NDArray[np.float64] = np.empty(0)
 NO_LABELS: NDArray[np.int32] = np.empty(0, np.int32)
@@ -154,6 +155,25 @@ class RowState(NamedTuple):
     labels: NDArray[np.int32] = NO_LABELS
     others: NDArray[np.floating] = NO_BOUNDS
     kept: NDArray[np.uint8] = NO_FLAGS
+
+
+def in_parts(count: Callable[[Chunk, Any], int]) -> Callable[[AnyStep], AnyStep]:
+    """Mark a step whose long work is done by kernels that share it with a chunk's team.
+
+    `count` tells, of a chunk and what the step is told, in how many parts.
+    """
+
+    def marked(step: AnyStep) -> AnyStep:
+        step.n_parts = count  # type: ignore[attr-defined]
+        return step
+
+    return marked
+
+
+def n_parts_to_share(step: Step[Any], chunk: Chunk, shared: Any) -> int:
+    """In how many parts the kernels of a step share their work, where they do."""
+    count: Callable[[Chunk, Any], int] | None = getattr(step, "n_parts", None)
+    return 1 if count is None else count(chunk, shared)
 
 
 class Work(Enum):

@@ -13,7 +13,7 @@ from robust_kmeans.kernels.bounds import measure_own, other_distances, reassign
 from robust_kmeans.kernels.dues import Bounds, Ways
 from robust_kmeans.kernels.packing import Comparable, pack
 from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, nothing
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, all_positions, in_parts, nothing
 from robust_kmeans.sweeps.coins import NextCoins, note_likely
 from robust_kmeans.sweeps.order import Histogram, KeyRange, add_histograms, look_at
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
@@ -102,6 +102,7 @@ class NewCenters(NamedTuple):
     ahead: NextCoins | None = None
 
 
+@in_parts(lambda chunk, _shared: n_parts_of(chunk.n_rows))
 def _assign(chunk: Chunk, _state: object, shared: Centers) -> tuple[RowState, Look]:
     state = assigned(chunk, shared.centers)
     return state, look_at(chunk, state.d2, shared.keys)
@@ -119,6 +120,7 @@ def assigned(chunk: Chunk, centers: Floats) -> RowState:
     return RowState(d2, labels, others)
 
 
+@in_parts(lambda chunk, shared: n_parts_of(chunk.n_rows, len(shared.centers)))
 def _assign_moved(
     chunk: Chunk, state: RowState | BoundedState, shared: Moved
 ) -> tuple[BoundedState, Reassigned]:
@@ -169,6 +171,7 @@ def _note_undecided(chunk: Chunk, d2: Floats, kept: NDArray[np.uint8], near: Ban
         chunk.note(np.flatnonzero(np.where(kept, d2 >= near.low, d2 <= near.high)))
 
 
+@in_parts(lambda chunk, _shared: n_parts_of(chunk.n_rows))
 def _measure(
     chunk: Chunk, state: RowState | BoundedState, centers: Floats
 ) -> tuple[RowState | BoundedState, None]:

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from robust_kmeans.kernels import totals
 from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
-from robust_kmeans.sweeps.base import NO_FLAGS, Chunk, RowState, Sweep, Work, add_arrays, nothing
+from robust_kmeans.sweeps.base import (
+    NO_FLAGS,
+    Chunk,
+    RowState,
+    Sweep,
+    Work,
+    add_arrays,
+    in_parts,
+    nothing,
+)
 from robust_kmeans.sweeps.cut import Cut, flagged_rows, kept_weights
 from robust_kmeans.sweeps.totals import ClusterTotals, add_totals, no_totals
 
@@ -49,6 +58,7 @@ class FarRows:
     points: NDArray[np.floating]
 
 
+@in_parts(lambda chunk, shared: n_parts_of(chunk.n_rows, len(shared.centers)))
 def _update(chunk: Chunk, state: RowState, shared: UpdateShared) -> tuple[RowState, ClusterTotals]:
     cut, centers = shared
     # With weights, differences of sums could leave a trace of weight in an empty cluster.

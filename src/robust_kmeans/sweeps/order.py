@@ -23,6 +23,7 @@ from robust_kmeans.sweeps.base import (
     Work,
     add_numbers,
     in_chunk_order,
+    in_parts,
 )
 
 # Enough for bins of few rows near the cut; few enough that histograms cost nothing to merge.
@@ -186,6 +187,7 @@ def _look(
     return Histogram(counts[0], mass[0], sums[0]), int(n_listed[0])
 
 
+@in_parts(lambda chunk, _keys: n_parts_of(chunk.n_rows))
 def _histogram(chunk: Chunk, state: RowState, keys: KeyRange) -> tuple[RowState, Histogram | None]:
     return state, look_at(chunk, state.d2, keys)
 

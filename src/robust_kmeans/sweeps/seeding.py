@@ -26,6 +26,7 @@ from robust_kmeans.sweeps.base import (
     Work,
     add_arrays,
     all_positions,
+    in_parts,
     nothing,
 )
 from robust_kmeans.sweeps.order import (
@@ -141,6 +142,7 @@ def _start(chunk: Chunk, _state: None, labelled: bool) -> tuple[SeedState, None]
     return SeedState(d2, labels), None
 
 
+@in_parts(lambda chunk, shared: 1 if shared.reading.reach.size else n_parts_of(chunk.n_rows))
 def _read_and_take(
     chunk: Chunk, state: SeedState, shared: ReadAndTake
 ) -> tuple[SeedState, ReadAndTaken]:
@@ -158,6 +160,7 @@ def _read_and_take(
     return state, ReadAndTaken(n_read, look, fits)
 
 
+@in_parts(lambda chunk, _shared: n_parts_of(chunk.n_rows))
 def _price(chunk: Chunk, state: SeedState, pricing: Pricing) -> tuple[SeedState, Priced]:
     reading, keys = pricing
     n_bins = 1 if keys is None else N_BINS + 2
@@ -302,7 +305,9 @@ def _add_priced(parts: Sequence[Priced]) -> Priced:
 
 
 def _fit_everywhere(parts: Sequence[ReadAndTaken] | Sequence[Priced]) -> NDArray[np.bool_]:
-    everywhere: NDArray[np.bool_] = np.all([part.fits for part in parts], axis=0)
+    everywhere = parts[0].fits
+    for part in parts[1:]:
+        everywhere = everywhere & part.fits
     return everywhere
 
 

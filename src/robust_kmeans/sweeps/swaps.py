@@ -13,7 +13,7 @@ from robust_kmeans.kernels import swaps
 from robust_kmeans.kernels.assign import assign
 from robust_kmeans.kernels.packing import pack
 from robust_kmeans.kernels.team import EVERY_PART, n_parts_of
-from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays
+from robust_kmeans.sweeps.base import Chunk, RowState, Sweep, Work, add_arrays, in_parts
 from robust_kmeans.sweeps.distances import Floats, Look
 from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
 
@@ -66,11 +66,10 @@ def _losses(chunk: Chunk, state: RowState, limit: Limit) -> tuple[RowState, NDAr
     return state, loss
 
 
+@in_parts(lambda chunk, shared: n_parts_of(chunk.n_rows, _n_lines(shared)))
 def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState, Prices]:
     n_candidates, n_features = shared.points.shape
-    # All but `gain` and `mass`, in lines as long as a row.
-    n_lines = n_candidates * (shared.limit.n_clusters // n_features + 1)
-    n_parts = n_parts_of(chunk.n_rows, n_lines)
+    n_parts = n_parts_of(chunk.n_rows, _n_lines(shared))
     gain, mass = np.zeros((2, n_parts, n_candidates))
     saved = np.zeros((n_parts, n_candidates, shared.limit.n_clusters))
     sums = np.zeros((n_parts, n_candidates, n_features))
@@ -81,6 +80,12 @@ def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState
         chunk.team,
     )  # fmt: skip
     return state, Prices(unit * gain[0], unit * saved[0], unit * mass[0], unit * sums[0])
+
+
+def _n_lines(shared: Candidates) -> int:
+    """What a part has for itself but for `gain` and `mass`, in lines as long as a row."""
+    n_lines: int = shared.limit.n_clusters // shared.points.shape[1] + 1
+    return len(shared.points) * n_lines
 
 
 def _add_prices(parts: Sequence[Prices]) -> Prices:
