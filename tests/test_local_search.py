@@ -11,9 +11,19 @@ from robust_kmeans import RobustKMeans, trimmed_kmeans
 from robust_kmeans.datasets import make_contaminated_blobs
 from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels.scores import VAGUE
+from robust_kmeans.kernels.swaps import SPARSE, find_doubts
 from robust_kmeans.local_search import default_steps, search_swaps
 from robust_kmeans.sweeps.rows import nearest_labels, squared_distances
-from robust_kmeans.sweeps.swaps import LOSSES, PRICES, SWAP, Candidates, Limit, Swap
+from robust_kmeans.sweeps.swaps import (
+    LOSSES,
+    NOT_KNOWN,
+    PRICES,
+    SWAP,
+    Candidates,
+    Limit,
+    Swap,
+    how_far_apart,
+)
 from robust_kmeans.trimming import place
 from tests import oracle
 from tests.strategies import DTYPES, problems
@@ -23,7 +33,9 @@ def prices_of(data, placed, points):
     """Change of the clipped cost per candidate and centre that goes, and what candidates win."""
     limit = Limit(placed.cut.value, len(placed.centers))
     loss = data.summarise(LOSSES, placed.states, limit)
-    found = data.summarise(PRICES, placed.states, Candidates(points, limit, data.total_weight))
+    apart = how_far_apart(points, placed.centers)
+    shared = Candidates(points, limit, data.total_weight, apart)
+    found = data.summarise(PRICES, placed.states, shared)
     return loss - found.saved - found.gain[:, np.newaxis], found
 
 
@@ -81,6 +93,63 @@ def test_prices_are_the_changes_of_the_clipped_cost(open_data, weighted, data):
         if not close.any():
             sums = (w * wins[:, c]) @ (X.astype(float) - point)
             np.testing.assert_allclose(won.sums[c], sums, rtol=1e-6, atol=1e-6 * np.abs(X).max())
+
+
+def asked_and_unasked(X, centers, points, z):
+    """Prices of candidates, and the same where nothing is known of how far they are away."""
+    with InMemory(X) as rows:
+        placed = place(rows, centers, z)
+        limit = Limit(placed.cut.value, len(centers))
+        apart = how_far_apart(points, centers)
+        found = [
+            rows.summarise(PRICES, placed.states, Candidates(points, limit, 1.0, each))
+            for each in (apart, NOT_KNOWN)
+        ]
+        state = placed.states[0]
+    second = np.minimum(state.others**2, X.dtype.type(limit.value))
+    doubts = np.empty(len(X), np.int64)
+    n_doubts = find_doubts(state.d2, state.labels, second, 0, len(X), apart, doubts)
+    return found, n_doubts / (len(X) * len(points))
+
+
+def assert_equal_prices(found):
+    for asked, unasked in zip(vars(found[0]).values(), vars(found[1]).values(), strict=True):
+        np.testing.assert_array_equal(asked, unasked)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_points", [3, 10, 20])
+def test_rows_that_are_ruled_out_change_no_bit_of_a_price(dtype, n_points):
+    X, _, centers = make_contaminated_blobs(
+        2000, n_clusters=12, n_outliers=40, n_features=48, random_state=0, dtype=dtype
+    )
+    found, share = asked_and_unasked(X, centers, some_rows(X, n_points, 1), 40)
+    assert 0 < share < SPARSE
+    assert_equal_prices(found)
+
+
+@given(seed=st.integers(0, 2**31 - 1), dtype=st.sampled_from(DTYPES), far=st.sampled_from([0, 1e4]))
+@settings(max_examples=80)
+def test_rows_on_a_line_are_ruled_out_only_where_that_is_certain(seed, dtype, far):
+    """There nothing is left between the sides of a triangle but rounding."""
+    random = np.random.RandomState(seed)
+    direction = random.standard_normal(48)
+    X = np.outer(random.randint(-40, 40, 200) + far, direction).astype(dtype)
+    found, _ = asked_and_unasked(X, some_rows(X, 3, seed), some_rows(X, 4, seed + 1), 10)
+    assert_equal_prices(found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_distances_of_candidates_are_never_too_large(dtype):
+    random, tiny = np.random.RandomState(0), np.finfo(dtype).tiny
+    scales = [1, 1e-10, np.sqrt(tiny), np.sqrt(np.finfo(dtype).max) / 100]
+    for scale in scales:
+        centers, points = ((random.standard_normal((n, 17)) * scale).astype(dtype) for n in (7, 11))
+        apart = how_far_apart(points, centers)
+        truth = np.sqrt(np.sum(((centers[:, None].astype(np.longdouble) - points) ** 2), axis=2))
+        assert (apart[:, :11] <= truth).all()
+        assert np.isinf(apart[:, 11:]).all()
+    assert (how_far_apart(points, centers) > 0).any()
 
 
 @given(data=st.data())

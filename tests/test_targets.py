@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[1]
     not binding.get_host_cpu_features().get("avx2"),
     reason="code for AVX2 does not run on this machine",
 )
-@pytest.mark.parametrize("file", ["test_assign.py", "test_bounds.py", "test_growth.py"])
+@pytest.mark.parametrize(
+    "file", ["test_assign.py", "test_bounds.py", "test_growth.py", "test_local_search.py"]
+)
 def test_rows_are_measured_without_avx512(file):
     # The compiler then has the registers, and the kernels the numbers of lanes, of a laptop.
     done = subprocess.run(

@@ -17,10 +17,12 @@ from robust_kmeans.execution.memory import InMemory
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.team import (
     ALONE,
+    AT_ONCE,
     AWAKE,
     EVERY_PART,
     FEW_ROWS,
     PARTS,
+    PATIENCE,
     WHOLE_ROWS,
     add_to,
     n_parts_of,
@@ -89,6 +91,56 @@ def meet(part, arrived, met, most_looks, team):
         wait(looks)
         looks += 1
     met[part] = value_at(arrived, 1 - part) == 1
+
+
+def test_helpers_stay_awake_while_others_are_at_their_last_parts():
+    """Kernels follow each other: who fell asleep would miss the next one, too."""
+    awake = np.zeros(1, np.int64)
+    with Helpers(2) as helpers:
+        for _ in range(20):
+            wait_until(lambda: roused(helpers))
+            finished = np.zeros(1, np.int64)
+            linger(EVERY_PART, finished, awake, 5 * PATIENCE, helpers.team)
+            if awake[0] >= 0:
+                break
+    # Otherwise nobody has helped.
+    assert awake[0] == 1
+
+
+@jit
+def linger(part, finished, awake, looks, team):
+    """One part is done at once; another goes on for long, and then tells who is awake."""
+    if part == EVERY_PART:
+        work_off(team, parts_of_this((finished, awake, looks, team)), 2)
+        return
+    if part == 0:
+        add_to(finished, 0, 1)
+        return
+    waited = 0
+    while value_at(finished, 0) == 0 and waited < looks:
+        wait(waited)
+        waited += 1
+    helped = value_at(finished, 0) == 1
+    for _ in range(looks):
+        wait(AT_ONCE)
+    awake[0] = value_at(team, AWAKE) if helped else -1
+
+
+def test_helpers_are_roused_for_each_chunk(monkeypatch):
+    """While one chunk is worked on they may have fallen asleep."""
+    roused_at = []
+    monkeypatch.setattr(Helpers, "rouse", lambda _helpers: roused_at.append(len(done)))
+    done = []
+
+    def look(chunk, state, _shared):
+        done.append(chunk.start)
+        return state, None
+
+    look.n_parts = lambda chunk, _shared: n_parts_of(chunk.n_rows)
+    X = np.zeros((3 * FEW_ROWS, 2))
+    with InMemory(X, n_threads=3, bounds=np.arange(4) * FEW_ROWS) as data:
+        data.map(look, None, None)
+    assert roused_at == [0, 1, 2]
 
 
 def test_nobody_waits_for_a_team_without_helpers():

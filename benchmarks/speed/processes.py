@@ -16,9 +16,9 @@ from speed.peer_jobs import INTELEX, patch
 
 # OpenMP and every BLAS that NumPy comes with: whichever is there, all peers use it alike.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# Threads of OpenMP and OpenBLAS spin for a while after their work: not into the other's turn.  Those
-# of OpenBLAS look 2²⁸ ticks of the clock long, about a tenth of a second; Intel's OpenMP a fifth.
-PAUSE = 0.25
+# Threads of OpenMP and OpenBLAS spin for a while after their work: not into the other's turn.
+# (OpenBLAS: for 2²⁸ ticks of the processor's clock, about a tenth of a second.)
+PAUSE = 0.15
 # Memory that was freed stays with its process (glibc knows these variables): on a virtual machine
 # a page that comes from outside takes as long as thousands of distances, and comes at random.
 KEEP_MEMORY = {

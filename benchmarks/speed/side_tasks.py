@@ -25,7 +25,7 @@ from speed.memory import can_measure, peak_beyond_rows
 from speed.peer_jobs import ONE_TRIMKMEANS, OURS, SKLEARN, TRIMCLUSTER, TRIMKMEANS
 from speed.processes import fresh_process, note, tell, thread_limits
 from speed.records import Place, Record
-from speed.tasks import Bench, Site, seconds_of
+from speed.tasks import TO_ITS_COST, Bench, Site, restarts, seconds_of
 
 MEMORY_CELLS = [Cell("clustered", 1_000_000, 9, 20), Cell("clustered", 1_000_000, 34, 20)]
 MEMORY_JOBS: Mapping[str, Job] = {
@@ -115,7 +115,10 @@ def cold(bench: Bench) -> list[Record]:
 
 
 def trimmed(bench: Bench) -> list[Record]:
-    """Peers with ten runs and one, and a default fit, seed after seed, judged by one function."""
+    """Peers with ten runs and one, and a default fit, seed after seed, judged by one function.
+
+    And our fit without local search to the cost at which one run of theirs has ended.
+    """
     cell = replace(TRIMMED_CELL, n=1_000) if bench.quick else TRIMMED_CELL
     site = bench.saved(cell, "float64", make_rows(cell))
     jobs: dict[str, Job] = {
@@ -134,6 +137,16 @@ def trimmed(bench: Bench) -> list[Record]:
             for run in runs
         ]
         records.append(site.record("trimmed", peer, seconds_of(runs), fmean(costs)))
+        if peer == ONE_TRIMKMEANS:
+            to_cost = [
+                bench.processes.run(OURS, our_jobs.fit_to_cost, site.work, seed, cost)
+                for seed, cost in enumerate(costs)
+            ]
+            note("trimmed, ours, to the cost of one run", median(seconds_of(to_cost)))
+            remark = restarts(to_cost)
+            records.append(
+                site.record("trimmed", TO_ITS_COST, seconds_of(to_cost), fmean(costs), remark)
+            )
     return records
 
 

@@ -39,7 +39,15 @@ from numpy.typing import NDArray
 from robust_kmeans.execution.base import Execution
 from robust_kmeans.seeding.drawing import clipped, draw, draw_inside
 from robust_kmeans.sweeps.means import UPDATE, UpdateShared
-from robust_kmeans.sweeps.swaps import LOSSES, PRICES, SWAP, Candidates, Limit, Swap
+from robust_kmeans.sweeps.swaps import (
+    LOSSES,
+    PRICES,
+    SWAP,
+    Candidates,
+    Limit,
+    Swap,
+    how_far_apart,
+)
 from robust_kmeans.trimming import Placed, find_cut, place, where_to_look
 
 # Candidates per reading: rows and their state are then read once for all of them.
@@ -147,7 +155,8 @@ def _offers(
 ) -> list[Offer]:
     """For each candidate the best centre to swap it for; the best offers first."""
     points = np.array(candidates)
-    shared = Candidates(points, _limit(now), unit=data.total_weight)
+    apart = how_far_apart(points, now.centers)
+    shared = Candidates(points, _limit(now), data.total_weight, apart)
     prices = data.summarise(PRICES, now.states, shared)
     shifts = prices.sums / np.where(prices.mass > 0, prices.mass, 1)[:, np.newaxis]
     means = (points + shifts).astype(data.dtype)

@@ -59,7 +59,7 @@ class InMemory(OnThreads):
             return super().map(step, states, shared, work=work)
         # With few rows it would take as long to hand out the chunk as to work on it.
         if self._helpers is not None:
-            self._share(work)
+            self._share(self._chunks[0], work)
         state, summary = step(self._chunks[0], None if states is None else states[0], shared)
         if self.watch is not None and work is Work.READING:
             self.watch(self.n_rows)

@@ -130,6 +130,8 @@ class OnThreads(Execution):
         def work_off(tell: Watch | None = None) -> None:
             while (turn := supply.next()) is not None:
                 i, chunk = turn
+                if shares:
+                    self._share(chunk, work)
                 with suppress(NotAtHand):
                     results[i] = step(chunk, None if states is None else states[i], shared)
                 chunk.release()
@@ -140,8 +142,6 @@ class OnThreads(Execution):
         shares = self._helpers is not None and self._is_worth_sharing(step, shared)
         alone = shares or self._pool is None or self.n_rows <= FEW_ROWS.get(work, 0)
         try:
-            if shares:
-                self._share(work)
             helpers = [] if alone else self._start_helpers(work_off)
             # Only the calling thread tells: what hears of it may raise, or draw on a screen.
             work_off(watch)
@@ -209,13 +209,12 @@ class OnThreads(Execution):
         """Whether the kernels of this step should share the work on one chunk after the other."""
         return n_parts_to_share(step, self._chunks[0], shared) > 1
 
-    def _share(self, work: Work) -> None:
+    def _share(self, chunk: Chunk, work: Work) -> None:
         """From here on kernels share their work with helpers, as soon as these are awake."""
         assert self._helpers is not None
         if self._helpers.started or work is Work.READING:
             self._helpers.rouse()
-        for chunk in self._chunks:
-            chunk.team = self._helpers.team
+        chunk.team = self._helpers.team
 
     def _share_nothing(self) -> None:
         # A team has one job at a time: chunks that threads work on side by side have none.

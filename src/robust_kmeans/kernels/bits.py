@@ -14,10 +14,11 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import REGISTERS
+from robust_kmeans.kernels.lanes import REGISTER_BYTES, REGISTERS, everywhere
 
 
 @intrinsic
@@ -34,6 +35,24 @@ def as_bits(_typing, mask):
         return bits
 
     return types.int64(mask), emit
+
+
+@intrinsic
+def below(_typing, table, _position, _limit):
+    """Which values of a register's worth of an array, from a position on, are less than a limit."""
+
+    def emit(context, builder, _signature, arguments):
+        data = cgutils.create_struct_proxy(table)(context, builder, arguments[0]).data
+        width = 8 * REGISTER_BYTES // table.dtype.bitwidth
+        kind = ir.VectorType(data.type.pointee, width)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), kind.as_pointer())
+        values = builder.load(place)
+        values.align = table.dtype.bitwidth // 8
+        limit = everywhere(builder, arguments[2], width)
+        less = builder.bitcast(builder.fcmp_ordered("<", values, limit), ir.IntType(width))
+        return builder.zext(less, ir.IntType(64))
+
+    return types.int64(table, types.intp, table.dtype), emit
 
 
 @intrinsic

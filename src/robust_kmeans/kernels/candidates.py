@@ -44,7 +44,7 @@ def try_candidates(
 
     IN   part; rows (m, d), which (q,): positions of rows to look at, ascending; d2 (m,), and its
          keys (m,); weights (m,) or (0,); candidates (L, d); bins as in `order.histogram`
-    OUT  n_won (L, p), added to: how many rows, of all p parts in the first entries, c + 1 where not
+    OUT  n_won (L, p): how many rows, of all p parts in the first entries, c + 1 where not
          all fit; positions (L, c) and values (L, c): in ascending order where they are and their
          new D²; mass (p, L, B) and sums (p, L, B), or (p, 0, 0) for none, added to: weight and cost
          that bins gain or lose, of all parts in the first entries
@@ -64,6 +64,7 @@ def try_candidates(
         return
     begin, end = part_of(part, n_parts, which.shape[0])
     which, mass, sums = which[begin:end], mass[part], sums[part]
+    n_here = np.zeros(n_candidates, np.int64)
     new = empty_distances(rows, n_candidates)
     own = aligned_empty(TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
@@ -76,9 +77,9 @@ def try_candidates(
             here, won_rows, won_values = c * TILE, positions[c], values[c]
             for first in range(0, tile.shape[0], lanes):
                 won = as_bits(load(new, here + first) < load(own, first))
-                until = n_won[c, part]
-                n_won[c, part] += n_set(won)
-                if n_won[c, part] <= capacity:
+                until = n_here[c]
+                n_here[c] += n_set(won)
+                if n_here[c] <= capacity:
                     until += part * capacity
                     _note(won, first, tile, new, here, until, won_rows, won_values)
                 while last >= 0 and won != 0:
@@ -93,6 +94,7 @@ def try_candidates(
                     mass[c, new_bin] += weight
                     sums[c, old_bin] -= weight * np.float64(old_value)
                     sums[c, new_bin] += weight * np.float64(new_value)
+    n_won[:, part] = n_here
 
 
 @jit
@@ -166,6 +168,7 @@ def add_first_and_try(part, rows, points, d2, n_won, positions, values, team):
             close_gaps(positions[c], values[c], capacity, n_won[c])
         return
     begin, end = part_of(part, n_parts, rows.shape[0])
+    n_here = np.zeros(points.shape[0], np.int64)
     width, noted = width_of_register(rows), part * capacity
     n_whole = begin + (end - begin) // width * width
     new = aligned_empty(width, rows.dtype)
@@ -173,9 +176,9 @@ def add_first_and_try(part, rows, points, d2, n_won, positions, values, team):
         nearer_of_block(rows, i, points, 0, d2)
         for c in range(1, points.shape[0]):
             won = won_of_block(rows, i, points, c, d2, new)
-            until = noted + n_won[c, part]
-            n_won[c, part] += n_set(won)
-            fits = n_won[c, part] <= capacity
+            until = noted + n_here[c]
+            n_here[c] += n_set(won)
+            fits = n_here[c] <= capacity
             while fits and won != 0:
                 which = lowest(won)
                 positions[c, until] = i + which
@@ -187,10 +190,11 @@ def add_first_and_try(part, rows, points, d2, n_won, positions, values, team):
         for c in range(1, points.shape[0]):
             distance = squared_distance(rows, i, points, c)
             if distance < d2[i]:
-                if n_won[c, part] < capacity:
-                    positions[c, noted + n_won[c, part]] = i
-                    values[c, noted + n_won[c, part]] = distance
-                n_won[c, part] += 1
+                if n_here[c] < capacity:
+                    positions[c, noted + n_here[c]] = i
+                    values[c, noted + n_here[c]] = distance
+                n_here[c] += 1
+    n_won[:, part] = n_here
 
 
 @jit

@@ -42,8 +42,9 @@ ALONE: NDArray[np.int64] = np.empty(0, np.int64)
 EVERY_PART = -1
 
 # Where things are: what threads write at different times, in different lines of the cache.  A
-# ticket is the number of the job, and of its parts that nobody has taken.
-TICKET, DONE, FUNCTION, ARGUMENTS, CLOSED, AWAKE, LENGTH = 0, 8, 16, 17, 24, 32, 40
+# ticket is the number of the job, and of its parts that nobody has taken.  The team is busy until
+# all are done.
+TICKET, DONE, FUNCTION, ARGUMENTS, CLOSED, AWAKE, BUSY, LENGTH = 0, 8, 16, 17, 24, 32, 40, 48
 MOST_PARTS = 2**16
 # So few rows are sooner done than shared.  Parts are whole tiles and whole lines of the cache.
 FEW_ROWS = 2**13
@@ -81,10 +82,12 @@ def help_out(team):
     INOUT  team
     """
     add_to(team, AWAKE, 1)
-    idle = 0
+    idle = looks = 0
     while idle < PATIENCE and value_at(team, CLOSED) == 0:
-        idle = 0 if take_part(team) else idle + 1
-        wait(idle)
+        looks = 0 if take_part(team) else looks + 1
+        # While others are at their last parts, there may soon be another job.
+        idle = 0 if looks == 0 or value_at(team, BUSY) > 0 else idle + 1
+        wait(looks)
     add_to(team, AWAKE, -1)
 
 
@@ -110,6 +113,7 @@ def work_off(team, job, n_parts):
             call(function, arguments, part)
         return
     team[FUNCTION], team[ARGUMENTS] = function, arguments
+    put(team, BUSY, 1)
     put(team, DONE, 0)
     # From here on helpers may take parts, and the number of the job tells it from the last one.
     put(team, TICKET, (value_at(team, TICKET) // MOST_PARTS + 1) * MOST_PARTS + n_parts)
@@ -119,6 +123,7 @@ def work_off(team, job, n_parts):
     while value_at(team, DONE) < n_parts:
         wait(waited)
         waited += 1
+    put(team, BUSY, 0)
 
 
 def n_parts_of(n_rows: int, n_sums: int = 0) -> int:
@@ -132,6 +137,28 @@ def part_of(part, n_parts, n_rows):
     tiles = (n_rows + WHOLE_ROWS - 1) // WHOLE_ROWS
     first, last = tiles * part // n_parts, tiles * (part + 1) // n_parts
     return first * WHOLE_ROWS, min(last * WHOLE_ROWS, n_rows)
+
+
+@jit
+def own_sums(sums, part):
+    """Zeros for the sums of a part, where no other part's are near; to be handed in.
+
+    A line of the cache that two cores write to goes to and fro between them.
+
+    IN   sums (n_parts, …), zeros; part
+    """
+    return sums[part] if sums.shape[0] == 1 else np.zeros(sums.shape[1:], sums.dtype)
+
+
+@jit
+def hand_in(own, sums, part):
+    """Put what `own_sums` has come to be in its place.
+
+    IN   own; part
+    OUT  sums (n_parts, …): of that part
+    """
+    if sums.shape[0] > 1:
+        sums[part] = own
 
 
 @jit

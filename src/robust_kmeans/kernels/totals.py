@@ -12,7 +12,15 @@ import numpy as np
 
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.row_registers import add_deviation, squared_distance
-from robust_kmeans.kernels.team import EVERY_PART, add_up, part_of, parts_of_this, work_off
+from robust_kmeans.kernels.team import (
+    EVERY_PART,
+    add_up,
+    hand_in,
+    own_sums,
+    part_of,
+    parts_of_this,
+    work_off,
+)
 
 BLOCK = 256
 
@@ -135,7 +143,7 @@ def accumulate(part, rows, labels, d2, weights, cut, centers, kept, sums, mass, 
         return
     start, value, boundary_row, boundary_trimmed = cut
     first, last = part_of(part, mass.shape[0], rows.shape[0])
-    sums, mass = sums[part], mass[part]
+    own, own_mass = own_sums(sums, part), own_sums(mass, part)
     weighted = weights.shape[0] > 0
     noted = kept.shape[0] > 0
     for i in range(first, last):
@@ -148,8 +156,10 @@ def accumulate(part, rows, labels, d2, weights, cut, centers, kept, sums, mass, 
         if start + i == boundary_row:
             weight -= boundary_trimmed
         label = labels[i]
-        mass[label] += weight
-        add_deviation(rows, i, centers, label, sums, weight)
+        own_mass[label] += weight
+        add_deviation(rows, i, centers, label, own, weight)
+    hand_in(own, sums, part)
+    hand_in(own_mass, mass, part)
 
 
 @jit

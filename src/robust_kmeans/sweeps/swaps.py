@@ -19,6 +19,13 @@ from robust_kmeans.sweeps.order import KeyRange, add_histograms, look_at
 
 # Rows that are handed over at a time.
 BLOCK = 2**15
+# As many values of float32 as a register holds, or two.
+LINE = 16
+# Rows of fewer bytes are as soon measured as asked for.
+FILTERED_ROW = 64
+NOT_KNOWN: NDArray[np.float32] = np.empty((0, LINE), np.float32)
+# Differences of centres and candidates that are in memory at a time.
+VALUES = 2**18
 
 
 class Limit(NamedTuple):
@@ -29,11 +36,16 @@ class Limit(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Places for a centre (L, d), and the clip; `unit` is a weight that no row's exceeds."""
+    """Places for a centre (L, d), and the clip; `unit` is a weight that no row's exceeds.
+
+    `apart` is how far the centres are from them at least (k, L or more), or empty, for all rows to
+    be measured; see `how_far_apart`.
+    """
 
     points: Floats
     limit: Limit
     unit: float
+    apart: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,27 @@ class Swap(NamedTuple):
     keys: KeyRange | None = None
 
 
+def how_far_apart(points: Floats, centers: Floats) -> NDArray[np.float32]:
+    """For each centre how far it is from each point, or a little less (k, L), filled up with ∞.
+
+    Empty, where rows are so narrow that it does not pay to know.
+    """
+    info, n_features = np.finfo(centers.dtype), centers.shape[1]
+    if n_features * centers.itemsize < FILTERED_ROW:
+        return NOT_KNOWN
+    found = np.full((len(centers), -(-len(points) // LINE) * LINE), np.inf, np.float32)
+    together = max(1, VALUES // centers.size)
+    for first in range(0, len(points), together):
+        here = slice(first, min(first + together, len(points)))
+        squares = np.sum((centers[:, np.newaxis] - points[here]) ** 2, axis=2)
+        # Below some size squares have lost so many digits that no share of them covers it.
+        squares[squares <= n_features * info.tiny / info.eps**2] = 0
+        found[:, here] = np.minimum(np.sqrt(squares), np.finfo(np.float32).max / 2)
+    # What rounding can do to this and to a row's distances.
+    found *= np.float32(1 - 16 * (n_features + 4) * info.eps - np.finfo(np.float32).eps)
+    return found
+
+
 def _losses(chunk: Chunk, state: RowState, limit: Limit) -> tuple[RowState, NDArray[np.float64]]:
     loss = np.zeros(limit.n_clusters)
     clip = state.d2.dtype.type(limit.value)
@@ -76,8 +109,8 @@ def _prices(chunk: Chunk, state: RowState, shared: Candidates) -> tuple[RowState
     unit = shared.unit if chunk.weights.size else 1.0
     swaps.price_swaps(
         EVERY_PART, chunk.rows, state.d2, state.labels, state.others, chunk.weights, unit,
-        state.d2.dtype.type(shared.limit.value), shared.points, gain, saved, mass, sums,
-        chunk.team,
+        state.d2.dtype.type(shared.limit.value), shared.points, shared.apart, gain, saved, mass,
+        sums, chunk.team,
     )  # fmt: skip
     return state, Prices(unit * gain[0], unit * saved[0], unit * mass[0], unit * sums[0])
 
