@@ -33,6 +33,48 @@ BOTH_DTYPES = pytest.mark.parametrize("dtype", DTYPES)
 MEASURE_FIRST = pytest.mark.parametrize("measure_first", [False, True], ids=["at once", "first"])
 
 
+@BOTH_DTYPES
+@pytest.mark.parametrize("k", [2, 5, 40])
+def test_no_centre_is_nearer_to_another_than_their_gap(dtype, k):
+    random = np.random.RandomState(k)
+    for scale in (1.0, 1e-12, 1e15):
+        centers = (random.standard_normal((k, 7)) * scale).astype(dtype)
+        gaps = np.empty(k, np.float32)
+        kernels.gaps_between(centers, gaps)
+        wide = centers.astype(np.longdouble)
+        apart = np.sqrt(((wide[:, np.newaxis] - wide) ** 2).sum(axis=2))
+        np.fill_diagonal(apart, np.inf)
+        assert (gaps <= apart.min(axis=1)).all()
+        np.testing.assert_allclose(gaps, apart.min(axis=1).astype(float), rtol=1e-5)
+    centers[1] = centers[0]
+    kernels.gaps_between(centers, gaps)
+    assert gaps[0] == gaps[1] == 0
+
+
+def test_a_single_centre_has_no_gap():
+    gaps = np.empty(1, np.float32)
+    kernels.gaps_between(np.ones((1, 3)), gaps)
+    assert gaps[0] == np.inf
+
+
+@BOTH_DTYPES
+@given(
+    moves=st.lists(
+        st.lists(st.sampled_from([0, 1e-40, 1e-9, 1.0, 3.0, 1e20]), min_size=3, max_size=3),
+        min_size=1, max_size=6,
+    )
+)  # fmt: skip
+def test_ways_of_centres_are_no_shorter_than_they_are(dtype, moves):
+    journey = Journey.at_start(3)
+    for move in moves:
+        journey = journey.after(np.square(move), np.dtype(dtype), 5)
+    own = np.sum(moves, axis=0)
+    others = np.sum([[max(m[1:]), max(m[::2]), max(m[:2])] for m in moves], axis=0)
+    for way, expected in zip(journey.ways, (own + others, others), strict=True):
+        assert (way >= expected).all()
+        np.testing.assert_allclose(way, expected, rtol=2e-3, atol=1e-37)
+
+
 class Walk:
     """Rows and centres that move, with what Lloyd knows of them."""
 

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_kmeans.execution.base import Execution, States
-from robust_kmeans.kernels.dues import NOTHING_KNOWN, Bounds, Ways
+from robust_kmeans.kernels.bounds import gaps_between
+from robust_kmeans.kernels.dues import NOTHING_KNOWN, Bounds, Ways, add_move
 from robust_kmeans.kernels.packing import pack
 from robust_kmeans.sweeps.base import NO_WEIGHTS, Chunk, Sweep
 from robust_kmeans.sweeps.cut import Cut
@@ -43,9 +44,10 @@ Merged = TypeVar("Merged")
 
 # Centres are compared with each other while they are no more than this share of the rows.
 MOST_GAPS = 1 / 64
+# All of them directly, if that takes no more differences: they are not worth to be made ready.
+FEW_TERMS = 2**17
 # How far the cut is expected to move, as the logarithm of its D²: at least, and at most.
 LEAST_MOVED, MOST_MOVED = 0.01, 0.25
-INFINITY = np.float32(np.inf)
 # Where centres have so many values, it takes long to compare a row with all: it is measured first.
 MUCH = 1000
 
@@ -138,8 +140,13 @@ class MovingCenters:
 
     def _gaps(self) -> NDArray[np.float32]:
         """For each centre a distance than which no other is nearer, unless there are many."""
-        if len(self._centers) > MOST_GAPS * self._data.n_rows:
-            return np.zeros(len(self._centers), np.float32)
+        n_clusters = len(self._centers)
+        if n_clusters > MOST_GAPS * self._data.n_rows:
+            return np.zeros(n_clusters, np.float32)
+        if n_clusters * self._centers.size <= FEW_TERMS:
+            gaps = np.empty(n_clusters, np.float32)
+            gaps_between(self._centers, gaps)
+            return gaps
         return assigned(Chunk(self._centers, NO_WEIGHTS, 0), self._centers).others
 
 
@@ -164,12 +171,11 @@ class Journey(NamedTuple):
     ) -> Journey:
         """With one more move, of these squared distances."""
         # More than rounding can do to a distance.
-        moved = np.sqrt(movement) * (1.001 + n_features * float(np.finfo(dtype).eps))
-        second, first = np.partition(moved, -2)[-2:] if len(moved) > 1 else (0.0, moved[0])
-        own, others = self.own + moved, self.others + np.where(moved == first, second, first)
-        with np.errstate(over="ignore"):  # infinitely far is far enough
-            ways = np.nextafter(np.array([own + others, others], np.float32), INFINITY)
-        return Journey(own, others, Ways(*ways))
+        slack = 1.001 + n_features * float(np.finfo(dtype).eps)
+        own, others = np.empty((2, len(movement)))
+        ways = Ways(*np.empty((2, len(movement)), np.float32))
+        add_move(movement, slack, self.own, self.others, own, others, *ways)
+        return Journey(own, others, ways)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from robust_kmeans.kernels.assign import assign_more
 from robust_kmeans.kernels.bits import as_bits, lowest, lowest_bits
 from robust_kmeans.kernels.doubts import as_bound, as_due
-from robust_kmeans.kernels.dues import ROUNDING, limits_of, when_due
+from robust_kmeans.kernels.dues import ROUNDING, direct_error, limits_of, when_due
 from robust_kmeans.kernels.jit import jit
 from robust_kmeans.kernels.lanes import aligned_empty, differ, load, n_lanes, spread, store
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
@@ -236,6 +236,26 @@ def other_distances(labels, others, ways, out):
     for i in range(labels.shape[0]):
         way = others[i] - ways[labels[i]]
         out[i] = max(way - np.float32(ROUNDING) * abs(way), np.float32(0))
+
+
+@jit
+def gaps_between(centers, out):
+    """For each centre a distance than which no other one is nearer; ∞ for a single one.
+
+    Costs k²·d operations: for few values of centres.
+
+    IN   centers (k, d)
+    OUT  out (k,), float32
+    """
+    n_centers = centers.shape[0]
+    tiny, off = np.finfo(centers.dtype).tiny, centers.dtype.type(direct_error(centers))
+    for j in range(n_centers):
+        nearest = centers.dtype.type(np.inf)
+        for other in range(n_centers):
+            if other != j:
+                nearest = min(nearest, squared_distance(centers, j, centers, other))
+        bound = np.sqrt(max(nearest * (1 - off) - tiny, 0)) * (1 - 4 * np.finfo(np.float32).eps)
+        out[j] = as_bound(bound, centers)
 
 
 @jit

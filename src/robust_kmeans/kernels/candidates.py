@@ -24,7 +24,7 @@ from robust_kmeans.kernels.distances import (
     rows_ahead,
 )
 from robust_kmeans.kernels.jit import jit
-from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, width_of_register
+from robust_kmeans.kernels.lanes import aligned_empty, load, n_lanes, spread, width_of_register
 from robust_kmeans.kernels.order import bin_of, close_gaps
 from robust_kmeans.kernels.row_blocks import distances_of_block, nearer_of_block, won_of_block
 from robust_kmeans.kernels.row_registers import prefetch, squared_distance
@@ -68,7 +68,7 @@ def try_candidates(
     new = empty_distances(rows, n_candidates)
     own = aligned_empty(TILE, rows.dtype)
     own_keys, new_keys = own.view(keys.dtype), new.view(keys.dtype)
-    last = sums.shape[1] - 1
+    last, weighted = sums.shape[1] - 1, weights.shape[0] > 0
     for start in range(0, which.shape[0], TILE):
         tile = which[start : start + TILE]
         _measure(rows, which, start, tile.shape[0], candidates, new)
@@ -82,11 +82,15 @@ def try_candidates(
                 if n_here[c] <= capacity:
                     until += part * capacity
                     _note(won, first, tile, new, here, until, won_rows, won_values)
+                if last >= 0 and won != 0 and not weighted:
+                    # Most rows are below the bins, and stay there: only what they cost changes.
+                    won &= ~as_bits(load(own, first) < spread(least))
+                    sums[c, 0] += _saved_below(own[first:], new[here + first :], least, lanes)
                 while last >= 0 and won != 0:
                     i = first + lowest(won)
                     won &= won - 1
                     old_value, new_value = own[i], new[here + i]
-                    weight = weights[tile[i]] if weights.shape[0] > 0 else 1.0
+                    weight = weights[tile[i]] if weighted else 1.0
                     old_bin = 0 if old_value < least else bin_of(own_keys[i], low, shift, last)
                     new_key = new_keys[here + i]
                     new_bin = 0 if new_value < least else bin_of(new_key, low, shift, last)
@@ -95,6 +99,19 @@ def try_candidates(
                     sums[c, old_bin] -= weight * np.float64(old_value)
                     sums[c, new_bin] += weight * np.float64(new_value)
     n_won[:, part] = n_here
+
+
+@jit
+def _saved_below(own, new, least, n_rows):
+    """By what the cost changes of rows that are won, of those with a D² below `least`.
+
+    IN   own, new: D² before, and from the candidate; least, n_rows
+    """
+    total = 0.0
+    for i in range(n_rows):
+        change = np.float64(new[i]) - np.float64(own[i])
+        total += change if own[i] < least and new[i] < own[i] else 0.0
+    return total
 
 
 @jit
@@ -142,8 +159,7 @@ def _gather(d2, which, out):
     """
     n_rows, first = which.shape[0], which[0]
     if which[n_rows - 1] - first == n_rows - 1:
-        for i in range(n_rows):
-            out[i] = d2[first + i]
+        out[:n_rows] = d2[first : first + n_rows]
     else:
         for i in range(n_rows):
             out[i] = d2[which[i]]

@@ -34,6 +34,8 @@ from robust_kmeans.kernels.own_center import MOST_BLOCKS, block_of, look_up
 
 # By so much of it a sum of a few numbers in float32 may be too large.
 ROUNDING = 8 * float(np.finfo(np.float32).eps)
+# The least number that float32 holds with all its digits.
+LEAST = float(np.finfo(np.float32).tiny)
 
 
 class Ways(NamedTuple):
@@ -63,6 +65,32 @@ class Bounds(NamedTuple):
 NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
 NOTHING_KNOWN = Bounds(Ways(NOTHING, NOTHING), NOTHING, 0.0, np.inf, False)
 """For comparing every row with every centre."""
+
+
+@jit
+def add_move(movement, slack, own, others, own_out, others_out, together, apart):
+    """Add a move to the ways of centres.
+
+    IN   movement (k,): squared; slack: what rounding can do to a distance, as a factor; own (k,)
+         and others (k,), float64: how far each has come by itself, and any other at most
+    OUT  own_out (k,), others_out (k,): the same after the move; together (k,) and apart (k,): as of
+         `Ways`
+    """
+    farthest = second = 0.0
+    first = -1
+    for j in range(movement.shape[0]):
+        way = np.sqrt(movement[j]) * slack
+        own_out[j] = own[j] + way
+        if way > farthest or first < 0:
+            first, farthest, second = j, way, farthest
+        elif way > second:
+            second = way
+    above = 1 + 2 * np.finfo(np.float32).eps
+    for j in range(movement.shape[0]):
+        others_out[j] = others[j] + (second if j == first else farthest)
+        # Rounded up: to float32, which is off by half an eps, or by the least number there is.
+        together[j] = np.float32((own_out[j] + others_out[j]) * above + LEAST)
+        apart[j] = np.float32(others_out[j] * above + LEAST)
 
 
 class Scaled(NamedTuple):
