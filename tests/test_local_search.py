@@ -135,8 +135,18 @@ def test_rows_on_a_line_are_ruled_out_only_where_that_is_certain(seed, dtype, fa
     random = np.random.RandomState(seed)
     direction = random.standard_normal(48)
     X = np.outer(random.randint(-40, 40, 200) + far, direction).astype(dtype)
-    found, _ = asked_and_unasked(X, some_rows(X, 3, seed), some_rows(X, 4, seed + 1), 10)
-    assert_equal_prices(found)
+    centers, points = some_rows(X, 3, seed), some_rows(X, 4, seed + 1)
+    with InMemory(X) as rows:
+        placed = place(rows, centers, 10)
+        state, limit = placed.states[0], X.dtype.type(placed.cut.value)
+    second = np.minimum(state.others**2, limit)
+    doubts = np.empty(len(X), np.int64)
+    apart = how_far_apart(points, centers)
+    find_doubts(state.d2, state.labels, second, 0, len(X), apart, doubts)
+    d2 = oracle.squared_distances(X, points)
+    for c in range(len(points)):
+        near = d2[:, c] < second * (1 - 1e-4)
+        assert (doubts[near] >> c & 1).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

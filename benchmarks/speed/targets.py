@@ -66,7 +66,7 @@ COMPARISONS = (
     Comparison("default fit", "fits", SKLEARN, 1.5, 0.7, costs=True),
     Comparison("default fit", "fits", TEN_RUNS, 5, costs=True),
     Comparison("default fit", "trimmed", TRIMKMEANS, 100, costs=True),
-    Comparison("default fit", "trimmed", ONE_TRIMKMEANS, costs=True),
+    Comparison("default fit", "trimmed", ONE_TRIMKMEANS, 100, costs=True),
     Comparison(
         "fit without local search, to its ρ", "trimmed", ONE_TRIMKMEANS, 100, ours=TO_ITS_COST
     ),
